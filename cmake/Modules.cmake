@@ -1,0 +1,18 @@
+# dettax_module(NAME FOLDER [DEPENDS modules...] [LIBRARIES targets...] [EXCLUDE files...])
+# A static library dettax_NAME of every .cpp under FOLDER that lies in no other module's folder.
+function(dettax_module name folder)
+  cmake_parse_arguments(arg "" "" "DEPENDS;LIBRARIES;EXCLUDE" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp)
+  file(GLOB_RECURSE headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.h)
+  foreach(file IN LISTS arg_EXCLUDE)
+    list(REMOVE_ITEM sources ${PROJECT_SOURCE_DIR}/${folder}/${file})
+  endforeach()
+  # Highway compiles a kernel file once per instruction set: such files must not be merged with others, and -inl.h files do not stand alone.
+  list(FILTER headers EXCLUDE REGEX "-inl\\.h$")
+  add_library(dettax_${name} STATIC ${sources})
+  target_sources(dettax_${name} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${headers})
+  foreach(module IN LISTS arg_DEPENDS)
+    target_link_libraries(dettax_${name} PUBLIC dettax_${module})
+  endforeach()
+  target_link_libraries(dettax_${name} PUBLIC ${arg_LIBRARIES} PRIVATE dettax_options)
+endfunction()

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "harness/base/fingerprint.h"
+#include "harness/device/ops.h"
+#include "harness/device/tensor.h"
+
+namespace dettax {
+
+// Memory of a device. Freed when it goes; must not outlive its device. Contents are not initialised.
+class Buffer {
+ public:
+  Buffer() = default;
+  Buffer(void* data, size_t bytes, std::function<void(void*, size_t)> release)
+      : data_(data), bytes_(bytes), release_(std::move(release)) {}
+  Buffer(Buffer&& other) noexcept { swap(other); }
+  Buffer& operator=(Buffer&& other) noexcept {
+    Buffer moved(std::move(other));
+    swap(moved);
+    return *this;
+  }
+  ~Buffer() {
+    if (data_ != nullptr) release_(data_, bytes_);
+  }
+  void* data() const { return data_; }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  void swap(Buffer& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+    std::swap(release_, other.release_);
+  }
+  void* data_ = nullptr;
+  size_t bytes_ = 0;
+  std::function<void(void*, size_t)> release_;
+};
+
+// One accelerator, or one rank's share of a CPU. Not shared between ranks; its calls come from one host thread. Calls are issued in
+// program order and may complete later; synchronize() waits for all of them.
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual Buffer allocate(size_t bytes) = 0;
+  virtual Ops& ops() = 0;
+  virtual void copy_to_host(void* to, const void* from, size_t bytes) = 0;
+  virtual void copy_from_host(void* to, const void* from, size_t bytes) = 0;
+  virtual Fingerprint fingerprint(const Tensor& tensor, uint64_t first_index = 0) = 0;
+  // True if every element of an f32 tensor is finite.
+  virtual bool all_finite(const Tensor& tensor) = 0;
+  virtual void synchronize() = 0;
+  virtual std::string description() const = 0;
+};
+
+// A CPU device with `threads` compute threads (the calling thread is one of them). `spin` lets idle threads poll for a moment before
+// they sleep; switch it off when threads outnumber cores.
+std::unique_ptr<Device> make_cpu_device(int threads, bool spin);
+
+}  // namespace dettax

@@ -1,0 +1,205 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "harness/base/random.h"
+#include "harness/device/tensor.h"
+#include "harness/plan/knobs.h"
+
+namespace dettax {
+
+// The operations of a transformer training step. Every call is given its variant; nothing is remembered between calls except plans
+// that depend on shapes alone. Shapes: M = rows = samples * tokens of a sample; letters as in each comment. Tensors are dense and
+// row-major. All throw Error{internal} on shapes that do not fit, since shapes are the trainer's business.
+//
+// `samples` tells where the rows of one logical sample (sequence) end: rows [s * M / samples, (s + 1) * M / samples) are sample s.
+// Order::invariant sums first inside each sample in row order and then over samples by a binary tree aligned at sample 0
+// ((0+1)+(2+3))+..., which is the same for one micro-batch of 8 and for two of 4 that are added afterwards.
+//
+// Gradients are accumulated: with `accumulate` the result is old + whole sum of this call, the sum being complete before it is added
+// under Order::invariant; without it the old content is not read.
+
+// Sum order of a reduction, and whether work is handed out dynamically (which breaks Order::ordered on purpose: its partial sums
+// belong to threads).
+struct SumOrder {
+  Order order = Order::ordered;
+  bool dynamic_schedule = false;
+};
+
+enum class Epilogue { none, bias, bias_gelu, bias_residual, residual };
+
+// y[M,N] = x[M,K] * w[N,K]^T, then the epilogue: + bias[N]; gelu (tanh form) of that, the value before it kept in pre_activation[M,N];
+// + residual[M,N]. y may be the same memory as residual.
+struct LinearForward {
+  Tensor y, x, w, bias, residual, pre_activation;
+  Epilogue epilogue = Epilogue::none;
+  bool dynamic_schedule = false;
+};
+
+// dx[M,K] (+)= dy[M,N] * w[N,K]. If gelu_pre_activation is given: dx is further multiplied by gelu'(gelu_pre_activation[M,K]).
+struct LinearBackwardInput {
+  Tensor dx, dy, w, gelu_pre_activation;
+  bool accumulate = false;
+  bool dynamic_schedule = false;
+};
+
+// dw[N,K] (+)= dy[M,N]^T * x[M,K];  dbias[N] (+)= column sums of dy, if given.
+struct LinearBackwardWeight {
+  Tensor dw, dbias, dy, x;
+  bool accumulate = true;
+  int64_t samples = 1;
+  SumOrder sum;
+};
+
+// y[M,C] = table[tokens[M],C] + position_table[row within its sample,C] (if given).
+struct EmbeddingForward {
+  Tensor y, tokens, table, position_table;
+  int64_t samples = 1;
+};
+
+// dtable[V,C] += rows of dy[M,C] by token; dposition_table[T,C] += dy summed over samples (if given).
+// generic: sort-and-accumulate as a framework's index_put does it, whatever the order asked for.
+struct EmbeddingBackward {
+  Tensor dtable, dposition_table, dy, tokens;
+  int64_t samples = 1;
+  SumOrder sum;
+  bool generic = false;
+};
+
+enum class Norm { layer, rms };
+
+// y = (x - mean) * rstd * gamma + beta over each row (layer; beta may be absent) or x * rstd * gamma (rms). mean[M] (layer only) and
+// rstd[M] are kept for the backward pass.
+struct NormForward {
+  Tensor y, mean, rstd, x, gamma, beta;
+  Norm kind = Norm::layer;
+  double epsilon = 1e-5;
+};
+
+// dx[M,C] (+)= gradient through the norm; dgamma[C], dbeta[C] (+)= sums over rows.
+struct NormBackward {
+  Tensor dx, dgamma, dbeta, dy, x, mean, rstd, gamma;
+  Norm kind = Norm::layer;
+  bool accumulate_dx = false;
+  bool accumulate_parameters = true;
+  int64_t samples = 1;
+  SumOrder sum;
+};
+
+// y[M,F] = silu(x[M,0:F]) * x[M,F:2F].
+struct SwigluForward { Tensor y, x; };
+struct SwigluBackward { Tensor dx, dy, x; };
+
+// Rotates pairs (i, i + head_width/2) of each query and key head of qkv[M, (Hq + 2 Hkv) * head_width] in place by
+// position * theta^(-2 i / head_width); backward rotates gradients the other way.
+struct Rope {
+  Tensor qkv;
+  int64_t samples = 1, heads = 1, key_value_heads = 1;
+  double theta = 10000.0;
+  bool backward = false;
+};
+
+// Causal attention inside each sample. qkv[M, (Hq + 2 Hkv) * head_width]: query heads, key heads, value heads; query head h uses
+// key/value head h / (Hq / Hkv). out[M, Hq * head_width]; log_sum_exp[samples, Hq, T]. No T x T matrix exists in memory.
+struct AttentionForward {
+  Tensor out, log_sum_exp, qkv;
+  int64_t samples = 1, heads = 1, key_value_heads = 1;
+  double scale = 1.0;
+};
+
+// dqkv is written whole. `arrival` adds dQ as key blocks finish; `ordered` (and `invariant`, the same here) has one owner for each.
+struct AttentionBackward {
+  Tensor dqkv, dout, out, log_sum_exp, qkv;
+  int64_t samples = 1, heads = 1, key_value_heads = 1;
+  double scale = 1.0;
+  SumOrder sum;
+};
+
+// y = x * mask / (1 - p), the mask drawn from (key, first_element + index): the same for every layout when first_element is the
+// element's index in the global batch. y may be x. Backward is the same call on the gradient.
+struct Dropout {
+  Tensor y, x;
+  double probability = 0;
+  RandomKey key;
+  uint64_t step = 0;
+  uint64_t first_element = 0;
+};
+
+// losses[M] = -log softmax(logits[M,V])[target]; logits become gradient_scale * (softmax - one_hot). Columns from `vocabulary` on
+// (padding) count as minus infinity and get gradient 0. generic: the target column is fetched and corrected by separate gather and
+// scatter passes over an index list, as a framework does it.
+struct CrossEntropy {
+  Tensor losses, logits, targets;
+  int64_t vocabulary = 0;
+  double gradient_scale = 1.0;
+  bool generic = false;
+};
+
+// Head and loss in one, in chunks of rows, so that the logits never exist whole: losses[M]; dx[M,C] is written; dw[V,C] (+)=.
+// `logits` is scratch of at least fused_loss_chunk_rows(M, V) * V floats.
+struct FusedLinearCrossEntropy {
+  Tensor losses, dx, dw, x, w, targets, logits;
+  int64_t vocabulary = 0;
+  double gradient_scale = 1.0;
+  bool accumulate = true;
+  int64_t samples = 1;
+  SumOrder sum;
+  bool generic = false;
+};
+// Rows of logits alive at once. Under Order::invariant a chunk holds whole samples. Shared with the memory estimate.
+int64_t fused_loss_chunk_rows(int64_t rows, int64_t vocabulary, int64_t samples, Order order);
+
+// result[1] = sum of values[n] * scale. In f32 throughout.
+struct SumScalar {
+  Tensor result, values;
+  double scale = 1.0;
+  int64_t samples = 1;
+  SumOrder sum;
+};
+
+// result[1] (+)= sum of squares of values. Chunks of 16 Ki elements, combined as `sum` says.
+struct SumOfSquares {
+  Tensor result, values;
+  bool accumulate = false;
+  SumOrder sum;
+};
+
+// AdamW with decoupled decay, one pass over memory:
+//   g = gradient * gradient_scale;  m = b1 m + (1-b1) g;  v = b2 v + (1-b2) g^2;
+//   w -= learning_rate * (m / (1-b1^t) / (sqrt(v / (1-b2^t)) + epsilon) + decay * w)
+struct AdamW {
+  Tensor weights, gradients, first_moment, second_moment;
+  double learning_rate, beta1, beta2, epsilon, weight_decay;
+  double gradient_scale = 1.0;
+  int64_t step = 1;  // t, from 1
+};
+
+class Ops {
+ public:
+  virtual ~Ops() = default;
+  virtual void linear_forward(const LinearForward& call) = 0;
+  virtual void linear_backward_input(const LinearBackwardInput& call) = 0;
+  virtual void linear_backward_weight(const LinearBackwardWeight& call) = 0;
+  virtual void embedding_forward(const EmbeddingForward& call) = 0;
+  virtual void embedding_backward(const EmbeddingBackward& call) = 0;
+  virtual void norm_forward(const NormForward& call) = 0;
+  virtual void norm_backward(const NormBackward& call) = 0;
+  virtual void swiglu_forward(const SwigluForward& call) = 0;
+  virtual void swiglu_backward(const SwigluBackward& call) = 0;
+  virtual void rope(const Rope& call) = 0;
+  virtual void attention_forward(const AttentionForward& call) = 0;
+  virtual void attention_backward(const AttentionBackward& call) = 0;
+  virtual void dropout(const Dropout& call) = 0;
+  virtual void cross_entropy(const CrossEntropy& call) = 0;
+  virtual void fused_linear_cross_entropy(const FusedLinearCrossEntropy& call) = 0;
+  virtual void sum_scalar(const SumScalar& call) = 0;
+  virtual void sum_of_squares(const SumOfSquares& call) = 0;
+  virtual void adamw(const AdamW& call) = 0;
+  virtual void add(const Tensor& to, const Tensor& from) = 0;             // to += from
+  virtual void scale(const Tensor& values, double factor) = 0;            // values *= factor
+  virtual void fill_bytes(const Tensor& values, unsigned char byte) = 0;  // every byte; 0xFF makes NaNs of floats
+  virtual void copy(const Tensor& to, const Tensor& from) = 0;
+};
+
+}  // namespace dettax

@@ -1,0 +1,150 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/plan/knobs.h"
+
+namespace dettax {
+
+enum class NormKind { layer_norm, rms_norm };
+enum class Activation { gelu, swiglu };
+enum class Position { learned, rope };
+
+// Mixture-of-experts part of a model; layers below `first_layer` stay dense.
+struct Moe {
+  int64_t experts = 0;
+  int64_t top_k = 0;
+  int64_t expert_width = 0;
+  int64_t shared_experts = 0;
+  int64_t first_layer = 0;
+};
+
+// Multi-head latent attention (DeepSeek); all in elements.
+struct LatentAttention {
+  int64_t query_rank = 0;
+  int64_t key_value_rank = 0;
+  int64_t rope_head_width = 0;
+  int64_t nope_head_width = 0;
+  int64_t value_head_width = 0;
+};
+
+// A decoder-only transformer. Widths in elements.
+struct Model {
+  std::string name;
+  int64_t vocabulary = 0;
+  int64_t context = 0;        // longest sequence the model was made for
+  int64_t layers = 0;         // as run; fewer than published_layers makes it a proxy, and the record says so
+  int64_t published_layers = 0;
+  int64_t width = 0;
+  int64_t heads = 0;
+  int64_t key_value_heads = 0;
+  int64_t head_width = 0;     // width / heads unless the model says otherwise
+  int64_t ffn_width = 0;
+  NormKind norm = NormKind::layer_norm;
+  double norm_epsilon = 1e-5;
+  Activation activation = Activation::gelu;
+  Position position = Position::learned;
+  double rope_theta = 10000.0;
+  bool tied_head = false;
+  bool bias = false;          // biases in linear layers and layer norms
+  double dropout = 0.0;
+  std::optional<Moe> moe;
+  std::optional<LatentAttention> latent_attention;
+  std::string source;         // where the shape was published
+};
+
+// Trainable parameters of the model as run, by the published definition of each part.
+int64_t parameter_count(const Model& model);
+// FLOPs of one training step (forward and backward) over `tokens` tokens in sequences of `sequence_length`:
+// 6 per parameter of a matrix multiplication and token, plus 12 * layers * heads * head_width * sequence_length / 2 (causal) a token.
+double flops_per_step(const Model& model, int64_t tokens, int64_t sequence_length);
+
+// Sizes of the parallel axes; printed as dp2.tp4.pp2, axes of size 1 left out ("dp1" if all are).
+struct Layout {
+  int dp = 1, tp = 1, pp = 1, cp = 1, ep = 1;
+  bool sequence_parallel = false;
+  int zero_stage = 0;
+  int ranks() const { return dp * tp * pp * cp; }  // ep lies inside dp
+};
+std::string to_string(const Layout& layout);
+
+struct Topology {
+  int nodes = 1;
+  int ranks_per_node = 1;
+  int threads_per_rank = 1;
+};
+
+enum class Precision { fp32, tf32, bf16, fp16, fp8_cs, fp8_mx, nvfp4 };
+enum class Backend { cpu, cuda };
+
+// Samples are sequences. global = micro * dp * (number of micro-batches a rank accumulates).
+struct Batch {
+  int64_t micro = 1;
+  int64_t global = 1;
+  int64_t sequence_length = 1;
+};
+
+struct Data {
+  std::string kind = "zipf";     // zipf: token ids with probability ~ 1 / (rank + 2.7)^exponent; text: bytes of a file
+  double zipf_exponent = 1.1;
+  std::string path;              // of the text file
+};
+
+struct Optimizer {
+  double learning_rate = 3e-4;
+  double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;
+  double weight_decay = 0.1;     // on matrices only
+  double clip_norm = 1.0;        // 0: no clipping
+};
+
+// A fault put in on purpose, to test the harness and to calibrate it. A record of a case with injections says so.
+struct Injection {
+  std::string kind;   // slow | crash | hang | nan
+  std::string arm;    // the arm it applies to; empty: every arm
+  int rank = 0;
+  int64_t step = 0;   // counted from the start of the process' measuring; for nan, crash and hang
+  std::string op;     // path prefix of the op it strikes, e.g. "forward/layer1/attention"; empty: start of the step
+  double ratio = 0;   // slow: 0.03 makes each step 3 % longer
+};
+
+// Everything that must be equal for arms to be comparable.
+struct Case {
+  Model model;
+  Layout layout;
+  Precision precision = Precision::fp32;
+  Topology topology;
+  Backend backend = Backend::cpu;
+  Batch batch;
+  Data data;
+  Optimizer optimizer;
+  uint64_t seed = 1;
+  std::vector<Injection> injections;
+
+  // Stable name within a suite, safe as a file name: <model>.<precision>.<layout>.t<threads>.b<global>x<sequence_length>
+  std::string id() const;
+  int64_t micro_batches() const { return batch.global / (batch.micro * layout.dp); }
+  int64_t tokens_per_step() const { return batch.global * batch.sequence_length; }
+};
+
+// A named, hashed set of knob values and library settings: a file in configs/modes/.
+struct Mode {
+  std::string name;
+  Knobs knobs;
+  std::map<std::string, std::string> environment;  // set before the arm's processes start
+  bool claims_reproducible = false;                // evidence is demanded of it
+  bool claims_invariant = false;                   // and of threads, micro-batches and ranks too
+  std::string note;
+  std::string hash;                                // 16 hex digits over knobs and environment, not the name
+};
+
+const char* to_string(Precision precision);
+const char* to_string(Backend backend);
+const char* to_string(NormKind norm);
+const char* to_string(Activation activation);
+const char* to_string(Position position);
+
+}  // namespace dettax

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "harness/device/tensor.h"
+
+namespace dettax {
+
+class Device;
+
+// Sees a training step from inside, op by op, in program order. One observer per rank; null when steps are timed.
+// A path reads phase/layer/op, e.g. "forward/layer3/attention", "backward/layer3/mlp_up", "optimizer/clip", with "micro0/" before it
+// when a step has several micro-batches.
+class StepObserver {
+ public:
+  virtual ~StepObserver() = default;
+  // Before the op of this path is issued. `tensor_name` calls for it follow.
+  virtual void on_op(std::string_view path) = 0;
+  // After an op: one of its outputs, complete on the device. first_index is the index of its first element in the whole (unsharded)
+  // tensor.
+  virtual void on_tensor(std::string_view path, std::string_view tensor_name, const Tensor& tensor, uint64_t first_index) = 0;
+};
+
+}  // namespace dettax

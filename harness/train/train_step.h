@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/base/fingerprint.h"
+#include "harness/comm/communicator.h"
+#include "harness/device/device.h"
+#include "harness/plan/case.h"
+#include "harness/train/observer.h"
+
+namespace dettax {
+
+// What a step reports on every rank alike (summed over the data-parallel group).
+struct StepResult {
+  float loss = 0;            // mean over all tokens of the global batch
+  float gradient_norm = 0;   // before clipping
+  bool finite = true;        // both are
+};
+
+// The one object that is checked, timed and profiled: a real training step of one rank. It borrows device and communicator, which
+// must outlive it. It holds weights, gradients, optimizer state and activations once, allocated in the constructor; a step allocates
+// nothing.
+class TrainStep {
+ public:
+  TrainStep(const Case& planned, const Mode& mode, Device& device, Communicator& communicator);
+  ~TrainStep();
+  TrainStep(const TrainStep&) = delete;
+
+  // Initial weights from (seed, parameter, global index), optimizer state zero, step counter 0. After it the same steps give the same
+  // bits, where the mode keeps its promise.
+  void reset(uint64_t seed);
+  // Forward and backward over all micro-batches, gradient reduction, clipping, optimizer.
+  StepResult step();
+  int64_t steps_done() const;
+
+  // Null takes it away. The observer must outlive its use.
+  void observe(StepObserver* observer);
+
+  // State that survives a step, in a fixed order: weights, both moments (names end in .first_moment, .second_moment), then the random
+  // number and data positions.
+  using FingerprintSink = std::function<void(std::string_view name, const Fingerprint& value)>;
+  void fingerprint(const FingerprintSink& sink) const;
+
+  // Parameters by name, as the device holds them (for tests and comparisons with a reference).
+  struct Parameter {
+    std::string name;
+    Tensor value, gradient;
+  };
+  const std::vector<Parameter>& parameters() const;
+
+  double flops_per_step() const;
+  int64_t tokens_per_step() const;   // of the global batch
+  int64_t allocated_bytes() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace dettax
