@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/base/fingerprint.h"
+#include "harness/device/device.h"
+#include "harness/plan/case.h"
+#include "harness/train/observer.h"
+#include "harness/train/train_step.h"
+
+namespace dettax {
+
+// One fingerprint in program order of a rank.
+struct LedgerEntry {
+  int64_t step = 0;
+  std::string path;     // phase/layer/op, or "state"
+  std::string tensor;
+  Fingerprint value;
+};
+
+// Fingerprints of one run, per rank in program order. What identifies the run stands in front, so that a comparison can say
+// "different environment" or "different shapes" before it compares bits.
+struct Ledger {
+  std::string case_id, mode, mode_hash;
+  int64_t seed = 0, steps = 0, threads_per_rank = 0, data_parallel = 0, micro_batch = 0;
+  std::vector<std::vector<LedgerEntry>> ranks;
+};
+
+// Takes every op's outputs and, at each step's end, loss, gradient norm and state into a ledger. One per rank.
+class LedgerObserver : public StepObserver {
+ public:
+  explicit LedgerObserver(Device& device) : device_(device) {}
+  void begin_step(int64_t step) { step_ = step; }
+  void on_op(std::string_view path) override;
+  void on_tensor(std::string_view path, std::string_view tensor_name, const Tensor& tensor, uint64_t first_index) override;
+  void add(std::string_view path, std::string_view tensor_name, const Fingerprint& value);
+  std::vector<LedgerEntry> take() { return std::move(entries_); }
+
+ private:
+  Device& device_;
+  int64_t step_ = 0;
+  std::vector<LedgerEntry> entries_;
+};
+
+// reset(seed), then `steps` steps under a LedgerObserver; state is fingerprinted at step -1 (after reset) and after each step.
+std::vector<LedgerEntry> record_ledger(TrainStep& step, Device& device, uint64_t seed, int steps);
+
+// Digest of the whole ledger, equal for equal ledgers.
+std::string digest(const Ledger& ledger);
+
+// One JSON object a line: a head line, then entries; read_ledger throws Error{config} naming the line of a damaged or truncated file.
+void write_ledger(std::ostream& out, const Ledger& ledger);
+Ledger read_ledger(std::istream& in, const std::string& name);
+
+struct LedgerComparison {
+  bool comparable = true;
+  std::string incomparable_reason;   // different case, seed, steps, shapes; said before any bits are compared
+  bool equal = false;
+  int64_t compared = 0;
+  int64_t differing = 0;
+  std::optional<LedgerEntry> first;  // in program order over all ranks
+  int first_rank = 0;
+  std::string description;           // "step 0, rank 1, backward/layer3/attention: dq differs (12 later entries differ downstream)"
+};
+
+// What the two may differ in and still be compared.
+struct CompareOptions {
+  bool allow_other_layout = false;  // other threads, micro-batches or data-parallel ranks: only what does not depend on the layout is
+                                    // compared (loss, gradient norm, reduced gradients, state), on rank 0
+};
+// Missing, skipped or shorter never counts as equal; empty ledgers are incomparable.
+LedgerComparison compare_ledgers(const Ledger& a, const Ledger& b, const CompareOptions& options = {});
+
+}  // namespace dettax
