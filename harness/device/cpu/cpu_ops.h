@@ -1,0 +1,52 @@
+#pragma once
+
+#include <memory>
+
+#include "harness/device/cpu/memory.h"
+#include "harness/device/cpu/team.h"
+#include "harness/device/ops.h"
+
+namespace dettax {
+
+struct GemmState;  // gemm.h
+
+// The operations on a CPU. Each is defined in the file of its name. Holds no tensors; only scratch memory and tuning results are
+// kept between calls.
+class CpuOps : public Ops {
+ public:
+  explicit CpuOps(Team& team);
+  ~CpuOps() override;
+
+  void linear_forward(const LinearForward& call) override;
+  void linear_backward_input(const LinearBackwardInput& call) override;
+  void linear_backward_weight(const LinearBackwardWeight& call) override;
+  void embedding_forward(const EmbeddingForward& call) override;
+  void embedding_backward(const EmbeddingBackward& call) override;
+  void norm_forward(const NormForward& call) override;
+  void norm_backward(const NormBackward& call) override;
+  void swiglu_forward(const SwigluForward& call) override;
+  void swiglu_backward(const SwigluBackward& call) override;
+  void rope(const Rope& call) override;
+  void attention_forward(const AttentionForward& call) override;
+  void attention_backward(const AttentionBackward& call) override;
+  void dropout(const Dropout& call) override;
+  void cross_entropy(const CrossEntropy& call) override;
+  void fused_linear_cross_entropy(const FusedLinearCrossEntropy& call) override;
+  void sum_scalar(const SumScalar& call) override;
+  void sum_of_squares(const SumOfSquares& call) override;
+  void adamw(const AdamW& call) override;
+  void add(const Tensor& to, const Tensor& from) override;
+  void scale(const Tensor& values, double factor) override;
+  void fill_bytes(const Tensor& values, unsigned char byte) override;
+  void copy(const Tensor& to, const Tensor& from) override;
+
+  // Working memory held now: packed operands of GEMM and the partial sums of reductions.
+  size_t scratch_bytes() const;
+
+ private:
+  Team& team_;
+  std::unique_ptr<GemmState> gemm_;
+  Scratch scratch_;  // of the operations other than the linear ones
+};
+
+}  // namespace dettax
