@@ -10,8 +10,8 @@ namespace dettax {
 
 struct GemmState;  // gemm.h
 
-// The operations on a CPU. Each is defined in the file of its name. Holds no tensors; only scratch memory and tuning results are
-// kept between calls.
+// The operations on a CPU. Each is defined in the file of its name. Holds no tensors; only scratch
+// memory and tuning results are kept between calls.
 class CpuOps : public Ops {
  public:
   explicit CpuOps(Team& team);
