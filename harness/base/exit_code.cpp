@@ -1,0 +1,57 @@
+#include "harness/base/exit_code.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace dettax {
+
+const std::vector<ExitCodeInfo>& exit_code_table() {
+  static const std::vector<ExitCodeInfo> table = {
+      {ExitCode::pass, "pass"},
+      {ExitCode::fail, "verdict fail: overhead over the limit, or training gave non-finite values"},
+      {ExitCode::usage, "usage or configuration error"},
+      {ExitCode::inconclusive, "inconclusive: noise above what can be detected"},
+      {ExitCode::infrastructure, "infrastructure error, or incomplete matrix"},
+      {ExitCode::not_bit_exact, "determinism violated, or the mode did not engage"},
+      {ExitCode::internal, "internal error of dettax; please report it"},
+      {ExitCode::skipped, "everything was skipped, or is not available here"},
+      {ExitCode::timeout, "timeout"},
+  };
+  return table;
+}
+
+ExitCode exit_code_of(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::usage:
+    case ErrorKind::config:
+      return ExitCode::usage;
+    case ErrorKind::infrastructure:
+      return ExitCode::infrastructure;
+    case ErrorKind::unsupported:
+      return ExitCode::skipped;
+    case ErrorKind::numeric:
+      return ExitCode::fail;
+    case ErrorKind::timeout:
+      return ExitCode::timeout;
+    case ErrorKind::internal:
+      return ExitCode::internal;
+  }
+  return ExitCode::internal;
+}
+
+ExitCode exit_code_of_signal(int signal) { return static_cast<ExitCode>(128 + signal); }
+
+ExitCode combine(std::span<const ExitCode> codes) {
+  static constexpr ExitCode kPrecedence[] = {
+      ExitCode::internal,       ExitCode::usage, ExitCode::not_bit_exact, ExitCode::timeout,
+      ExitCode::infrastructure, ExitCode::fail,  ExitCode::inconclusive,  ExitCode::pass};
+  for (const ExitCode code : codes) {
+    if (static_cast<int>(code) > 128) return code;
+  }
+  for (const ExitCode code : kPrecedence) {
+    if (std::find(codes.begin(), codes.end(), code) != codes.end()) return code;
+  }
+  return ExitCode::skipped;
+}
+
+}  // namespace dettax

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace dettax {
+
+// The candidate nearest to `word` by edit distance (a swap of neighbours counts as one), if it is
+// near enough to be a misspelling of it.
+std::optional<std::string> nearest(std::string_view word, std::span<const std::string> candidates);
+
+// `; did you mean "x"?`, or `; known: a, b, c` when nothing is near, or nothing without candidates.
+std::string did_you_mean(std::string_view word, std::span<const std::string> candidates);
+
+std::string join(std::span<const std::string> parts, std::string_view separator);
+std::vector<std::string> split(std::string_view text, char separator);
+std::string_view trim(std::string_view text);
+
+// 16 lower-case hexadecimal digits that depend on every byte and on the order; for naming equal
+// configurations, not against an adversary.
+std::string hash_text(std::string_view text);
+
+}  // namespace dettax
