@@ -36,13 +36,15 @@ struct LatentAttention {
 struct Model {
   std::string name;
   int64_t vocabulary = 0;
-  int64_t context = 0;        // longest sequence the model was made for
-  int64_t layers = 0;         // as run; fewer than published_layers makes it a proxy, and the record says so
+  int64_t vocabulary_multiple = 64;  // token tables and logits are padded to a multiple of it
+  int64_t context = 0;               // longest sequence the model was made for
+  int64_t layers =
+      0;  // as run; fewer than published_layers makes it a proxy, and the record says so
   int64_t published_layers = 0;
   int64_t width = 0;
   int64_t heads = 0;
   int64_t key_value_heads = 0;
-  int64_t head_width = 0;     // width / heads unless the model says otherwise
+  int64_t head_width = 0;  // width / heads unless the model says otherwise
   int64_t ffn_width = 0;
   NormKind norm = NormKind::layer_norm;
   double norm_epsilon = 1e-5;
@@ -50,20 +52,27 @@ struct Model {
   Position position = Position::learned;
   double rope_theta = 10000.0;
   bool tied_head = false;
-  bool bias = false;          // biases in linear layers and layer norms
+  bool bias = false;  // biases in linear layers and layer norms
   double dropout = 0.0;
   std::optional<Moe> moe;
   std::optional<LatentAttention> latent_attention;
-  std::string source;         // where the shape was published
+  std::string source;  // where the shape was published
+
+  int64_t padded_vocabulary() const {
+    return (vocabulary + vocabulary_multiple - 1) / vocabulary_multiple * vocabulary_multiple;
+  }
 };
 
-// Trainable parameters of the model as run, by the published definition of each part.
+// Trainable parameters of the model as run, by the published definition of each part, with the
+// unpadded vocabulary.
 int64_t parameter_count(const Model& model);
-// FLOPs of one training step (forward and backward) over `tokens` tokens in sequences of `sequence_length`:
-// 6 per parameter of a matrix multiplication and token, plus 12 * layers * heads * head_width * sequence_length / 2 (causal) a token.
+// FLOPs of one training step (forward and backward) over `tokens` tokens in sequences of
+// `sequence_length`: 6 per parameter of a matrix multiplication and token, plus 12 * layers * heads
+// * head_width * sequence_length / 2 (causal) a token.
 double flops_per_step(const Model& model, int64_t tokens, int64_t sequence_length);
 
-// Sizes of the parallel axes; printed as dp2.tp4.pp2, axes of size 1 left out ("dp1" if all are).
+// Sizes of the parallel axes; printed as dp2.tp4.pp2, axes of size 1 left out ("dp1" if all are),
+// then .sp with sequence parallelism and .zero1 with optimizer sharding of that stage.
 struct Layout {
   int dp = 1, tp = 1, pp = 1, cp = 1, ep = 1;
   bool sequence_parallel = false;
@@ -89,26 +98,29 @@ struct Batch {
 };
 
 struct Data {
-  std::string kind = "zipf";     // zipf: token ids with probability ~ 1 / (rank + 2.7)^exponent; text: bytes of a file
+  std::string kind = "zipf";  // zipf: token ids with probability ~ 1 / (rank + 2.7)^exponent; text:
+                              // bytes of a file
   double zipf_exponent = 1.1;
-  std::string path;              // of the text file
+  std::string path;  // of the text file
 };
 
 struct Optimizer {
   double learning_rate = 3e-4;
   double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;
-  double weight_decay = 0.1;     // on matrices only
-  double clip_norm = 1.0;        // 0: no clipping
+  double weight_decay = 0.1;  // on matrices only
+  double clip_norm = 1.0;     // 0: no clipping
 };
 
-// A fault put in on purpose, to test the harness and to calibrate it. A record of a case with injections says so.
+// A fault put in on purpose, to test the harness and to calibrate it. A record of a case with
+// injections says so.
 struct Injection {
-  std::string kind;   // slow | crash | hang | nan
-  std::string arm;    // the arm it applies to; empty: every arm
+  std::string kind;  // slow | crash | hang | nan
+  std::string arm;   // the arm it applies to; empty: every arm
   int rank = 0;
-  int64_t step = 0;   // counted from the start of the process' measuring; for nan, crash and hang
-  std::string op;     // path prefix of the op it strikes, e.g. "forward/layer1/attention"; empty: start of the step
-  double ratio = 0;   // slow: 0.03 makes each step 3 % longer
+  int64_t step = 0;  // counted from the start of the process' measuring; for nan, crash and hang
+  std::string op;    // path prefix of the op it strikes, e.g. "forward/layer1/attention"; empty:
+                     // start of the step
+  double ratio = 0;  // slow: 0.03 makes each step 3 % longer
 };
 
 // Everything that must be equal for arms to be comparable.
@@ -123,8 +135,11 @@ struct Case {
   Optimizer optimizer;
   uint64_t seed = 1;
   std::vector<Injection> injections;
+  std::string label;  // tells apart cases that differ in nothing the id shows otherwise
 
-  // Stable name within a suite, safe as a file name: <model>.<precision>.<layout>.t<threads>.b<global>x<sequence_length>
+  // Stable name within a suite, safe as a file name:
+  // <model>.<precision>.<layout>.t<threads>.b<global>x<sequence_length>, then .m<micro> if a rank
+  // accumulates several micro-batches, and .<label>. A truncated model is named <model>-l<layers>.
   std::string id() const;
   int64_t micro_batches() const { return batch.global / (batch.micro * layout.dp); }
   int64_t tokens_per_step() const { return batch.global * batch.sequence_length; }
@@ -137,8 +152,10 @@ struct Mode {
   std::map<std::string, std::string> environment;  // set before the arm's processes start
   bool claims_reproducible = false;                // evidence is demanded of it
   bool claims_invariant = false;                   // and of threads, micro-batches and ranks too
+  bool allow_unproven_environment =
+      false;  // library settings not known to be reproducible are not refused
   std::string note;
-  std::string hash;                                // 16 hex digits over knobs and environment, not the name
+  std::string hash;  // 16 hex digits over knobs and environment, not the name
 };
 
 const char* to_string(Precision precision);

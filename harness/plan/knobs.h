@@ -7,18 +7,30 @@
 
 namespace dettax {
 
-// One cause of nondeterminism, or one side effect of a deterministic mode, that can be turned alone.
+// One cause of nondeterminism, or one side effect of a deterministic mode, that can be turned
+// alone.
 enum class Knob {
-  gemm, attention, embedding, norm, loss, moe, grad_norm, collectives, schedule,  // ordering
-  memory_fill, index_ops,                                                          // framework
-  overlap, fused_loss,                                                             // opportunity
+  gemm,
+  attention,
+  embedding,
+  norm,
+  loss,
+  moe,
+  grad_norm,
+  collectives,
+  schedule,  // ordering
+  memory_fill,
+  index_ops,  // framework
+  overlap,
+  fused_loss,  // opportunity
 };
 inline constexpr int kKnobCount = 13;
 
 // How the contributions to a sum are ordered.
 //  arrival    as threads, blocks or ranks finish: may differ from run to run
 //  ordered    fixed for this layout: same bits again on the same number of threads, rows and ranks
-//  invariant  fixed by the logical sample: same bits whatever the threads, micro-batches and data-parallel ranks
+//  invariant  fixed by the logical sample: same bits whatever the threads, micro-batches and
+//  data-parallel ranks
 enum class Order { arrival, ordered, invariant };
 
 // The values of all knobs. A knob's value is named in files as the table `knob_table` says.
@@ -31,16 +43,17 @@ struct Knobs {
   Order moe = Order::arrival;
   Order grad_norm = Order::arrival;
   Order collectives = Order::arrival;
-  bool dynamic_schedule = true;   // schedule: dynamic | static
-  bool memory_fill = false;       // memory_fill: off | on
-  bool generic_index_ops = false; // index_ops: purpose_built | generic
-  bool overlap = true;            // overlap: on | off
-  bool fused_loss = true;         // fused_loss: on | off
+  bool dynamic_schedule = true;    // schedule: dynamic | static
+  bool memory_fill = false;        // memory_fill: off | on
+  bool generic_index_ops = false;  // index_ops: purpose_built | generic
+  bool overlap = true;             // overlap: on | off
+  bool fused_loss = true;          // fused_loss: on | off
 
   friend bool operator==(const Knobs&, const Knobs&) = default;
 };
 
-// One row of the catalog of knobs: its name, the part of the tax it belongs to, and the names of its values, fast first.
+// One row of the catalog of knobs: its name, the part of the tax it belongs to, and the names of
+// its values, fast first.
 enum class TaxPart { ordering, framework, opportunity };
 struct KnobInfo {
   Knob knob;

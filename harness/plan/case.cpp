@@ -1,0 +1,143 @@
+#include "harness/plan/case.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace dettax {
+namespace {
+
+// Weights of the attention projections of one layer.
+int64_t attention_weights(const Model& m) {
+  if (m.latent_attention) {
+    const LatentAttention& a = *m.latent_attention;
+    const int64_t query =
+        m.width * a.query_rank + a.query_rank * m.heads * (a.nope_head_width + a.rope_head_width);
+    const int64_t key_value = m.width * (a.key_value_rank + a.rope_head_width) +
+                              a.key_value_rank * m.heads * (a.nope_head_width + a.value_head_width);
+    return query + key_value + m.heads * a.value_head_width * m.width;
+  }
+  return m.width * m.head_width * (2 * m.heads + 2 * m.key_value_heads);
+}
+
+int64_t attention_biases(const Model& m) {
+  return m.head_width * (m.heads + 2 * m.key_value_heads) + m.width;
+}
+
+// A gated activation has two input matrices.
+int64_t ffn_inputs(const Model& m) { return m.activation == Activation::swiglu ? 2 : 1; }
+
+int64_t ffn_weights(const Model& m, int64_t ffn_width) {
+  return (ffn_inputs(m) + 1) * m.width * ffn_width;
+}
+
+int64_t ffn_biases(const Model& m, int64_t ffn_width) {
+  return ffn_inputs(m) * ffn_width + m.width;
+}
+
+int64_t moe_layers(const Model& m) {
+  return m.moe ? std::max<int64_t>(0, m.layers - m.moe->first_layer) : 0;
+}
+
+// Weights of all layers' matrix multiplications; of the experts, `experts` are counted.
+int64_t layer_weights(const Model& m, int64_t experts) {
+  const int64_t sparse = moe_layers(m);
+  int64_t total =
+      m.layers * attention_weights(m) + (m.layers - sparse) * ffn_weights(m, m.ffn_width);
+  if (sparse > 0) {
+    const int64_t each = ffn_weights(m, m.moe->expert_width);
+    total += sparse * (m.width * m.moe->experts + (experts + m.moe->shared_experts) * each);
+  }
+  return total;
+}
+
+// What is not the weight of a matrix multiplication: norms and biases.
+int64_t small_parameters(const Model& m) {
+  const int64_t norm = m.width * (m.bias && m.norm == NormKind::layer_norm ? 2 : 1);
+  int64_t total = norm * (2 * m.layers + 1);
+  if (m.latent_attention) {
+    total += m.layers * (m.latent_attention->query_rank + m.latent_attention->key_value_rank);
+  }
+  if (m.bias) total += m.layers * (attention_biases(m) + ffn_biases(m, m.ffn_width));
+  return total;
+}
+
+std::string axis(const char* name, int size) {
+  return size == 1 ? "" : fmt::format(".{}{}", name, size);
+}
+
+}  // namespace
+
+int64_t parameter_count(const Model& model) {
+  const int64_t tables = (model.tied_head ? 1 : 2) * model.vocabulary * model.width +
+                         (model.position == Position::learned ? model.context * model.width : 0);
+  return tables + layer_weights(model, model.moe ? model.moe->experts : 0) +
+         small_parameters(model);
+}
+
+double flops_per_step(const Model& model, int64_t tokens, int64_t sequence_length) {
+  const int64_t weights =
+      layer_weights(model, model.moe ? model.moe->top_k : 0) + model.vocabulary * model.width;
+  // Query-key and probability-value products, half of each under the causal mask.
+  int64_t widths = 2 * model.head_width;
+  if (const auto& a = model.latent_attention) {
+    widths = a->nope_head_width + a->rope_head_width + a->value_head_width;
+  }
+  const double attention = 6.0 * static_cast<double>(model.layers * model.heads * widths) *
+                           static_cast<double>(sequence_length) / 2;
+  return static_cast<double>(tokens) * (6.0 * static_cast<double>(weights) + attention);
+}
+
+std::string to_string(const Layout& layout) {
+  std::string text = axis("dp", layout.dp) + axis("tp", layout.tp) + axis("pp", layout.pp) +
+                     axis("cp", layout.cp) + axis("ep", layout.ep);
+  if (text.empty()) text = ".dp1";
+  if (layout.sequence_parallel) text += ".sp";
+  if (layout.zero_stage > 0) text += fmt::format(".zero{}", layout.zero_stage);
+  return text.substr(1);
+}
+
+std::string Case::id() const {
+  std::string text = model.name;
+  if (model.published_layers > model.layers) text += fmt::format("-l{}", model.layers);
+  text += fmt::format(".{}.{}.t{}.b{}x{}", to_string(precision), to_string(layout),
+                      topology.threads_per_rank, batch.global, batch.sequence_length);
+  if (micro_batches() > 1) text += fmt::format(".m{}", batch.micro);
+  if (backend != Backend::cpu) text += fmt::format(".{}", to_string(backend));
+  if (!label.empty()) text += "." + label;
+  return text;
+}
+
+const char* to_string(Precision precision) {
+  switch (precision) {
+    case Precision::fp32:
+      return "fp32";
+    case Precision::tf32:
+      return "tf32";
+    case Precision::bf16:
+      return "bf16";
+    case Precision::fp16:
+      return "fp16";
+    case Precision::fp8_cs:
+      return "fp8_cs";
+    case Precision::fp8_mx:
+      return "fp8_mx";
+    case Precision::nvfp4:
+      return "nvfp4";
+  }
+  return "?";
+}
+
+const char* to_string(Backend backend) { return backend == Backend::cuda ? "cuda" : "cpu"; }
+
+const char* to_string(NormKind norm) {
+  return norm == NormKind::rms_norm ? "rms_norm" : "layer_norm";
+}
+
+const char* to_string(Activation activation) {
+  return activation == Activation::swiglu ? "swiglu" : "gelu";
+}
+
+const char* to_string(Position position) { return position == Position::rope ? "rope" : "learned"; }
+
+}  // namespace dettax
