@@ -16,6 +16,7 @@ inline constexpr int kRecordSchemaVersion = 1;
 struct Estimate {
   double value = 0, low = 0, high = 0;
   int64_t count = 0;
+  friend bool operator==(const Estimate&, const Estimate&) = default;
 };
 
 enum class Status { pass, fail, inconclusive, skipped, error };
@@ -33,67 +34,80 @@ struct Environment {
 // One block of steps of one arm.
 struct Block {
   int round = 0;
-  int position = 0;                                  // order within the whole case
+  int position = 0;          // order within the whole case
+  double start_seconds = 0;  // since the first block of the case
+  bool repeated = false;     // guards were over their limit and the round was run again: kept here,
+                             // out of all estimates
   std::vector<std::vector<double>> step_time_seconds;  // [rank][step], raw
-  double steal_ratio = 0;      // CPU time stolen by the hypervisor, of the block's wall time and cores
-  double other_load_ratio = 0; // CPU time of other processes, likewise
-  double pressure_ratio = 0;   // share of the block in which some task waited for a CPU (PSI), where the kernel tells
-  double frequency_hz = 0;     // mean over cores, 0 if unknown
+  double steal_ratio = 0;  // CPU time stolen by the hypervisor, of the block's wall time and cores
+  double other_load_ratio = 0;  // CPU time of other processes, likewise
+  double pressure_ratio =
+      0;  // share of the block in which some task waited for a CPU (PSI), where the kernel tells
+  double frequency_hz = 0;  // mean over cores, 0 if unknown
 };
 
 struct ArmResult {
-  std::string arm;         // fast, control, or the mode's name
-  std::string mode;        // name of the mode
+  std::string arm;   // fast, control, or the mode's name
+  std::string mode;  // name of the mode
   std::string mode_hash;
-  std::map<std::string, std::string> knobs;         // as asked
-  std::map<std::string, std::string> engaged;       // as the worker found them after start: knob or variable -> what runs
-  std::map<std::string, std::string> environment;   // what the mode set
-  std::vector<double> warmup_step_time_seconds;     // left out of everything else
+  std::map<std::string, std::string> knobs;  // as asked
+  // As the worker found them after start: knob or variable -> what runs. A knob's value is in the
+  // words of `knobs`; empty where the knob has nothing to act on (moe in a dense model). A value
+  // other than the one asked for is a mode that did not engage.
+  std::map<std::string, std::string> engaged;
+  std::map<std::string, std::string> environment;  // what the mode set
+  std::vector<double> warmup_step_time_seconds;    // left out of everything else
   std::vector<Block> blocks;
-  std::optional<Estimate> step_time_seconds;        // median over blocks
+  std::optional<Estimate> step_time_seconds;  // median over blocks
   double tokens_per_second = 0;
-  int64_t memory_peak_bytes = 0;                    // of the worker process
+  int64_t memory_peak_bytes = 0;  // of the worker process
   int64_t memory_estimate_bytes = 0;
+  std::string failure_code;  // of reason.h if this arm broke (non_finite, hang, ...); empty if it
+                             // ran through
+  std::string failure;       // with rank, step and op
 };
 
 // Deterministic arm against fast.
 struct Tax {
   std::string arm;
-  Estimate overhead_ratio;            // det / fast, paired; 1 = no cost
+  Estimate overhead_ratio;                // det / fast, paired; 1 = no cost
   std::optional<Estimate> control_ratio;  // control / fast from the same rounds
-  double min_detectable_overhead_ratio = 1;  // same scale: smallest ratio the control arm allows to tell from 1
-  bool published = false;             // false: evidence is missing or against it; then it is no tax
+  double min_detectable_overhead_ratio =
+      1;                   // same scale: smallest ratio the control arm allows to tell from 1
+  bool published = false;  // false: evidence is missing or against it; then it is no tax
   double drift_ratio_per_hour = 0;    // trend of the fast arm over the case
   std::vector<std::string> warnings;  // drift, noise, other load: what spoils the number
 };
 
 // Evidence that an arm's bits agree (or, for fast, that they can differ).
 struct ScopeEvidence {
-  std::string scope;       // same_process | relaunch | other_allocation | restart_replay | other_threads | other_ranks
+  std::string scope;  // same_process | relaunch | other_allocation | restart_replay | other_threads
+                      // | other_ranks
   bool tested = false;
   bool equal = false;
-  int64_t compared = 0;    // fingerprints
+  int64_t compared = 0;  // fingerprints
   int64_t runs = 0;
-  std::string first_difference;  // step, rank, path, tensor: in words; empty if equal
+  std::string first_difference;     // step, rank, path, tensor: in words; empty if equal
   std::string first_difference_op;  // path alone
 };
 struct ArmEvidence {
   std::string arm;
-  bool reproducible = false;   // every tested scope is equal, and at least same_process was
+  bool reproducible = false;  // every tested scope is equal, and at least same_process was
   std::vector<ScopeEvidence> scopes;
-  std::string ledger_digest;   // of the first run
-  std::string ledger_file;     // beside the record
+  std::string ledger_digest;  // of the first run
+  std::string ledger_file;    // beside the record
 };
 struct Evidence {
   std::vector<ArmEvidence> arms;
   bool fast_differed = false;
-  std::string blindness;       // why the comparison could not have shown a difference, or that there is nothing to pay for; empty if it could
+  std::string blindness;  // why the comparison could not have shown a difference, or that there is
+                          // nothing to pay for; empty if it could
 };
 
 struct Verdict {
   Status status = Status::error;
-  std::string reason_code;     // closed list in results/verdict.h
-  std::string reason;          // a sentence
+  std::string reason_code;               // closed list in results/reason.h
+  std::string reason;                    // a sentence
   std::optional<double> seconds_needed;  // to resolve an inconclusive one
   int exit_code = 70;
 };
@@ -108,7 +122,7 @@ struct Record {
   Evidence evidence;
   Verdict verdict;
   double duration_seconds = 0;
-  std::string precision_note;      // "emulated" and the like; empty otherwise
+  std::string precision_note;  // "emulated" and the like; empty otherwise
 };
 
 }  // namespace dettax

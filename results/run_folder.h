@@ -10,17 +10,19 @@
 
 namespace dettax {
 
-// Record as strict RFC 8259 JSON, keys as in results/record.schema.json; numbers by shortest round-trip; a number that does not exist
-// is null beside a reason. Reading checks the schema version and every key, and throws Error{config} naming file and key.
+// Record as strict RFC 8259 JSON, keys as in results/record.schema.json; numbers by shortest
+// round-trip; a number that does not exist is null beside a reason. Reading checks the schema
+// version and every key, and throws Error{config} naming file and key.
 std::string to_json(const Record& record);
 Record parse_record(const std::string& json, const std::string& name);
 
-// Writes text to a temporary file beside `path`, syncs and renames, so that `path` is always whole. Error{infrastructure} when the
-// disk does not take it.
+// Writes text to a temporary file beside `path`, syncs and renames, so that `path` is always whole.
+// Error{infrastructure} when the disk does not take it.
 void write_file_atomically(const std::filesystem::path& path, const std::string& text);
 std::string read_file(const std::filesystem::path& path);  // Error{config} if it cannot be read
 
-// results/runs/<run-id>/: suite.yaml (as run), journal.jsonl, <case-id>.json per finished case, ledgers.
+// results/runs/<run-id>/: suite.yaml (as run), journal.jsonl, <case-id>.json per finished case,
+// ledgers.
 class RunFolder {
  public:
   // Creates <parent>/<UTC time>-<suite>; a second in the same second gets a suffix.
@@ -32,13 +34,16 @@ class RunFolder {
   std::string run_id() const { return path_.filename().string(); }
   std::string suite_yaml() const;
 
-  // Appends a line to the journal, synced: {"time":..., "event": "started"|"finished"|"interrupted", "case": id, ...}.
-  void journal(const std::string& event, const std::string& case_id, const std::string& detail = "");
+  // Appends a line to the journal, synced: {"time":..., "event":
+  // "started"|"finished"|"interrupted", "case": id, ...}.
+  void journal(const std::string& event, const std::string& case_id,
+               const std::string& detail = "");
   // Number of times a case was started, from the journal; a torn last line is ignored.
   int attempts(const std::string& case_id) const;
 
   void write_record(const Record& record);
-  // Whole records only, in the suite's order; a record file that does not parse is an error, not an absence.
+  // Whole records only, in the suite's order; a record file that does not parse is an error, not an
+  // absence.
   std::vector<Record> records() const;
   std::optional<Record> record(const std::string& case_id) const;
 
@@ -49,21 +54,25 @@ class RunFolder {
 
 // Two runs of the same cases. Two-sided: a gain is flagged like a loss. ratio = new / base.
 struct ComparisonRow {
-  std::string case_id, arm, quantity;   // step_time_seconds | overhead_ratio | evidence
+  std::string case_id, arm, quantity;  // step_time_seconds | overhead_ratio | evidence
   std::optional<Estimate> base, fresh;
   double ratio = 1, low = 1, high = 1;
-  Status status = Status::error;        // pass: no change beyond the intervals and the tolerance; fail: changed (either way)
+  Status status = Status::error;  // pass: no change beyond the intervals and the tolerance; fail:
+                                  // changed (either way)
   std::string words;
+  bool evidence_lost = false;  // was reproducible in the base and is not any more: exit code 5
 };
 struct Comparison {
   std::vector<ComparisonRow> rows;
-  std::vector<std::string> provenance_differences;  // "cpu_model: A against B"; not empty: refused unless forced
+  std::vector<std::string>
+      provenance_differences;  // "cpu_model: A against B"; not empty: refused unless forced
   int exit_code = 70;
 };
 struct CompareSettings {
   double tolerance_ratio = 0.02;  // smaller changes are no change
   bool force = false;
 };
-Comparison compare_runs(const std::vector<Record>& base, const std::vector<Record>& fresh, const CompareSettings& settings);
+Comparison compare_runs(const std::vector<Record>& base, const std::vector<Record>& fresh,
+                        const CompareSettings& settings);
 
 }  // namespace dettax

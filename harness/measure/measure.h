@@ -25,7 +25,7 @@ struct MeasureClock {
   std::function<double()> now_seconds;
 };
 
-struct Progress {
+struct MeasureProgress {
   int round = 0;
   double elapsed_seconds = 0;
   double remaining_seconds = 0;        // estimate, budget included
@@ -44,7 +44,7 @@ struct Measurement {
 // more in the mirrored order (ABBA and its kin), so that a linear drift cancels. arms[0] is the fast arm. Stops when the widest
 // interval of arm / fast is narrow enough (looked at only after rounds_min and at every second round), or the budget is spent.
 Measurement measure(const std::vector<TimedArm*>& arms, const MeasureSettings& settings, uint64_t seed, const MeasureClock& clock,
-                    const std::function<void(const Progress&)>& on_progress);
+                    const std::function<void(const MeasureProgress&)>& on_progress);
 
 // Ratio arm / fast from the rounds both have: per round the mean log of the two block medians (of the slowest rank's step times)
 // against fast's; t interval over rounds. n < 3 gives no estimate. Source: conventions of paired designs; t quantile by Boost.

@@ -1,0 +1,254 @@
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "harness/base/exit_code.h"
+#include "harness/base/format.h"
+#include "results/run_folder.h"
+
+namespace dettax {
+namespace {
+
+// A change this many times the tolerance could hide in the interval: then "no change" would claim
+// too much.
+constexpr double kBlindFactor = 5;
+
+template <class T>
+const T* find(const std::vector<T>& all, const std::string T::* key, const std::string& name) {
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const T& one) { return one.*key == name; });
+  return found == all.end() ? nullptr : &*found;
+}
+
+// --- provenance
+// ------------------------------------------------------------------------------------------------------------------
+
+class Differences {
+ public:
+  void add(const std::string& what, const std::string& base, const std::string& fresh) {
+    const std::string line = what + ": " + (base.empty() ? "(none)" : base) + " against " +
+                             (fresh.empty() ? "(none)" : fresh);
+    if (base != fresh && seen_.insert(line).second) lines_.push_back(line);
+  }
+  std::vector<std::string> take() { return std::move(lines_); }
+
+ private:
+  std::set<std::string> seen_;
+  std::vector<std::string> lines_;
+};
+
+// The host's name is left out: a container gets a new one each time. So are version and commit:
+// they are what is compared.
+void environment_differences(const Environment& base, const Environment& fresh, Differences& out) {
+  out.add("cpu_model", base.cpu_model, fresh.cpu_model);
+  out.add("cores", std::to_string(base.cores), std::to_string(fresh.cores));
+  out.add("kernel", base.kernel, fresh.kernel);
+  out.add("simd_target", base.simd_target, fresh.simd_target);
+  out.add("compiler", base.compiler, fresh.compiler);
+  out.add("build_type", base.build_type, fresh.build_type);
+  std::set<std::string> names;
+  for (const auto& [name, value] : base.variables) names.insert(name);
+  for (const auto& [name, value] : fresh.variables) names.insert(name);
+  for (const std::string& name : names) {
+    const auto get = [&](const Environment& e) {
+      return e.variables.contains(name) ? e.variables.at(name) : "(unset)";
+    };
+    out.add(name, get(base), get(fresh));
+  }
+}
+
+void case_differences(const Record& base, const Record& fresh, Differences& out) {
+  // What a case is beyond its name: compared as it is written.
+  Record only_base, only_fresh;
+  only_base.planned = base.planned;
+  only_fresh.planned = fresh.planned;
+  if (to_json(only_base) != to_json(only_fresh))
+    out.add(base.case_id, "its model, batch, data, optimizer, seed or faults", "others");
+  for (const ArmResult& arm : base.arms) {
+    if (const ArmResult* other = find(fresh.arms, &ArmResult::arm, arm.arm))
+      out.add("mode " + arm.mode, arm.mode + " " + arm.mode_hash,
+              other->mode + " " + other->mode_hash);
+  }
+}
+
+// --- rows
+// ------------------------------------------------------------------------------------------------------------------------
+
+std::string change_words(double ratio) {
+  return fmt::format("{} {}", format_percent(std::abs(ratio - 1)), ratio > 1 ? "more" : "less");
+}
+
+void judge_ratio(ComparisonRow& row, double tolerance) {
+  row.ratio = row.fresh->value / row.base->value;
+  row.low = row.fresh->low / row.base->high;
+  row.high = row.fresh->high / row.base->low;
+  const double resolution = std::max(row.ratio - row.low, row.high - row.ratio);
+  if (row.low > 1 + tolerance) {
+    row.status = Status::fail;
+    row.words = "grew: " + change_words(row.ratio);
+  } else if (row.high < 1 - tolerance) {
+    row.status = Status::fail;
+    row.words =
+        "shrank: " + change_words(row.ratio) + "; a gain is flagged, not accepted by itself";
+  } else if (!(resolution <= kBlindFactor * tolerance)) {
+    row.status = Status::inconclusive;
+    row.words = "no change shown, but one of " + format_percent(resolution) + " could hide";
+  } else {
+    row.status = Status::pass;
+    row.words = "no change; the smallest that would show is about " +
+                format_percent(resolution + tolerance);
+  }
+}
+
+ComparisonRow missing_row(const std::string& case_id, const std::string& arm,
+                          const std::string& quantity, const std::string& words) {
+  ComparisonRow row;
+  row.case_id = case_id;
+  row.arm = arm;
+  row.quantity = quantity;
+  row.status = Status::error;
+  row.words = words;
+  return row;
+}
+
+ComparisonRow ratio_row(const std::string& case_id, const std::string& arm,
+                        const std::string& quantity, const std::optional<Estimate>& base,
+                        const std::optional<Estimate>& fresh, double tolerance) {
+  ComparisonRow row = missing_row(case_id, arm, quantity, "");
+  row.base = base;
+  row.fresh = fresh;
+  if (base && fresh) {
+    judge_ratio(row, tolerance);
+  } else {
+    row.words = !base ? "the base has no such value" : "the new run has no such value";
+  }
+  return row;
+}
+
+std::optional<Estimate> published_overhead(const Record& record, const std::string& arm) {
+  const Tax* tax = find(record.taxes, &Tax::arm, arm);
+  return tax != nullptr && tax->published ? std::optional(tax->overhead_ratio) : std::nullopt;
+}
+
+// A ratio has two sides: say which of them moved.
+std::string moved_side(const std::vector<ComparisonRow>& rows, const std::string& arm) {
+  std::string words;
+  for (const ComparisonRow& row : rows) {
+    if (row.quantity != "step_time_seconds" || row.status != Status::fail ||
+        (row.arm != arm && row.arm != "fast"))
+      continue;
+    words += (words.empty() ? "" : ", ") + row.arm + " got " +
+             (row.ratio > 1 ? "slower" : "faster") + " by " +
+             format_percent(std::abs(row.ratio - 1));
+  }
+  return words.empty() ? "neither arm's step time moved beyond its interval" : words;
+}
+
+ComparisonRow evidence_row(const std::string& case_id, const ArmEvidence& base,
+                           const ArmEvidence* fresh) {
+  ComparisonRow row = missing_row(case_id, base.arm, "evidence", "");
+  if (fresh == nullptr) {
+    row.words = "the new run has no evidence for this arm";
+  } else if (base.reproducible && !fresh->reproducible) {
+    row.status = Status::fail;
+    row.evidence_lost = true;
+    row.words = "was reproducible and is no longer";
+    for (const ScopeEvidence& scope : fresh->scopes) {
+      if (scope.tested && !scope.equal)
+        row.words += "; " + scope.scope + ": " + scope.first_difference;
+    }
+  } else if (!base.reproducible && fresh->reproducible) {
+    row.status = Status::fail;
+    row.words = "was not reproducible and is now: a gain is flagged, not accepted by itself";
+  } else {
+    row.status = Status::pass;
+    row.words = fresh->reproducible ? "reproducible as before" : "not reproducible, as before";
+  }
+  return row;
+}
+
+void compare_case(const Record& base, const Record& fresh, double tolerance,
+                  std::vector<ComparisonRow>& out) {
+  std::vector<ComparisonRow> rows;
+  for (const ArmResult& arm : base.arms) {
+    const ArmResult* other = find(fresh.arms, &ArmResult::arm, arm.arm);
+    rows.push_back(
+        other == nullptr
+            ? missing_row(base.case_id, arm.arm, "step_time_seconds", "the new run lacks this arm")
+            : ratio_row(base.case_id, arm.arm, "step_time_seconds", arm.step_time_seconds,
+                        other->step_time_seconds, tolerance));
+  }
+  for (const Tax& tax : base.taxes) {
+    ComparisonRow row =
+        ratio_row(base.case_id, tax.arm, "overhead_ratio", published_overhead(base, tax.arm),
+                  published_overhead(fresh, tax.arm), tolerance);
+    if (!tax.published && !row.fresh) {
+      row.status = Status::pass;
+      row.words = "published in neither run";
+    }
+    if (row.status == Status::fail) row.words += " (" + moved_side(rows, tax.arm) + ")";
+    rows.push_back(row);
+  }
+  for (const ArmEvidence& arm : base.evidence.arms) {
+    if (arm.arm != "fast" && arm.arm != "control")
+      rows.push_back(
+          evidence_row(base.case_id, arm, find(fresh.evidence.arms, &ArmEvidence::arm, arm.arm)));
+  }
+  out.insert(out.end(), rows.begin(), rows.end());
+}
+
+ExitCode exit_code_of_row(const ComparisonRow& row) {
+  switch (row.status) {
+    case Status::pass:
+      return ExitCode::pass;
+    case Status::inconclusive:
+      return ExitCode::inconclusive;
+    case Status::fail:
+      return row.evidence_lost ? ExitCode::not_bit_exact : ExitCode::fail;
+    case Status::skipped:
+    case Status::error:
+      return ExitCode::infrastructure;
+  }
+  return ExitCode::internal;
+}
+
+}  // namespace
+
+Comparison compare_runs(const std::vector<Record>& base, const std::vector<Record>& fresh,
+                        const CompareSettings& settings) {
+  Comparison comparison;
+  Differences differences;
+  for (const Record& one : base) {
+    const Record* other = find(fresh, &Record::case_id, one.case_id);
+    if (other == nullptr) continue;
+    environment_differences(one.environment, other->environment, differences);
+    case_differences(one, *other, differences);
+  }
+  comparison.provenance_differences = differences.take();
+  if (!comparison.provenance_differences.empty() && !settings.force) {
+    comparison.exit_code = static_cast<int>(ExitCode::infrastructure);
+    return comparison;
+  }
+  for (const Record& one : base) {
+    const Record* other = find(fresh, &Record::case_id, one.case_id);
+    if (other == nullptr) {
+      comparison.rows.push_back(missing_row(one.case_id, "", "", "the new run lacks this case"));
+    } else {
+      compare_case(one, *other, settings.tolerance_ratio, comparison.rows);
+    }
+  }
+  for (const Record& one : fresh) {
+    if (find(base, &Record::case_id, one.case_id) == nullptr)
+      comparison.rows.push_back(missing_row(one.case_id, "", "", "the base lacks this case"));
+  }
+  std::vector<ExitCode> codes;
+  for (const ComparisonRow& row : comparison.rows) codes.push_back(exit_code_of_row(row));
+  // Nothing compared is no agreement.
+  comparison.exit_code =
+      static_cast<int>(codes.empty() ? ExitCode::infrastructure : combine(codes));
+  return comparison;
+}
+
+}  // namespace dettax

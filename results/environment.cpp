@@ -1,0 +1,87 @@
+#include "results/environment.h"
+
+#include <cstdlib>
+#include <fstream>
+#include <optional>
+
+#include <git_commit.h>
+#include <sched.h>
+#include <sys/utsname.h>
+
+#include "harness/base/text.h"
+#include "results/journal.h"
+
+namespace dettax {
+namespace {
+
+constexpr const char* kUnknown = "unknown";
+
+// Value of the first line "key   : value".
+std::optional<std::string> first_value(const std::filesystem::path& file, std::string_view key) {
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);) {
+    const size_t colon = line.find(':');
+    if (colon != std::string::npos && trim(std::string_view(line).substr(0, colon)) == key)
+      return std::string(trim(std::string_view(line).substr(colon + 1)));
+  }
+  return std::nullopt;
+}
+
+int64_t memory_bytes(const std::filesystem::path& meminfo) {
+  return std::strtoll(first_value(meminfo, "MemTotal").value_or("0").c_str(), nullptr, 10) *
+         1024;  // in kB
+}
+
+// Cores this process may use, which a container or a batch system may have cut down.
+int64_t usable_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
+}
+
+}  // namespace
+
+const std::vector<std::string>& recorded_variables() {
+  static const std::vector<std::string> names = {"NCCL_ALGO",
+                                                 "NCCL_PROTO",
+                                                 "NCCL_NVLS_ENABLE",
+                                                 "NCCL_COLLNET_ENABLE",
+                                                 "NCCL_MIN_NCHANNELS",
+                                                 "NCCL_MAX_NCHANNELS",
+                                                 "NCCL_TOPO_FILE",
+                                                 "NVTE_ALLOW_NONDETERMINISTIC_ALGO",
+                                                 "NVTE_FUSED_ATTN",
+                                                 "NVTE_FLASH_ATTN",
+                                                 "CUBLAS_WORKSPACE_CONFIG",
+                                                 "CUDA_DEVICE_MAX_CONNECTIONS",
+                                                 "CUDNN_FRONTEND_ATTN_DP_WORKSPACE_LIMIT",
+                                                 "MAMBA_DETERMINISTIC",
+                                                 "CAUSAL_CONV1D_DETERMINISTIC",
+                                                 "NVIDIA_TF32_OVERRIDE"};
+  return names;
+}
+
+Environment collect_environment(const std::string& simd_target, const EnvironmentSources& sources) {
+  Environment environment;
+  environment.tool_version = DETTAX_VERSION;
+  environment.git_commit = DETTAX_GIT_COMMIT;
+  environment.compiler = DETTAX_COMPILER;
+  environment.build_type = DETTAX_BUILD_TYPE;
+  utsname system{};
+  const bool known = uname(&system) == 0;
+  environment.host = known ? system.nodename : kUnknown;
+  environment.kernel = known ? std::string(system.sysname) + " " + system.release : kUnknown;
+  environment.cpu_model = first_value(sources.proc / "cpuinfo", "model name").value_or(kUnknown);
+  environment.simd_target = simd_target;
+  environment.cores = usable_cores();
+  environment.memory_bytes = memory_bytes(sources.proc / "meminfo");
+  for (const std::string& name : recorded_variables()) {
+    // Read before any thread of ours exists or writes the environment.
+    if (const char* value = std::getenv(name.c_str()))
+      environment.variables[name] = value;  // NOLINT(concurrency-mt-unsafe)
+  }
+  environment.started_at = utc_now();
+  return environment;
+}
+
+}  // namespace dettax

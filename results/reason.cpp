@@ -1,0 +1,98 @@
+#include "results/reason.h"
+
+namespace dettax {
+
+const char* to_string(Status status) {
+  switch (status) {
+    case Status::pass:
+      return "pass";
+    case Status::fail:
+      return "fail";
+    case Status::inconclusive:
+      return "inconclusive";
+    case Status::skipped:
+      return "skipped";
+    case Status::error:
+      return "error";
+  }
+  return "error";
+}
+
+const std::vector<ReasonInfo>& reason_table() {
+  static const std::vector<ReasonInfo> table = {
+      {"within_limit", Status::pass, ExitCode::pass, "The overhead is within the limit."},
+      {"measured", Status::pass, ExitCode::pass,
+       "The overhead is known to the resolution asked for."},
+      {"over_limit", Status::fail, ExitCode::fail, "The overhead is over the limit."},
+      {"non_finite", Status::fail, ExitCode::fail, "An arm did not train: a value was not finite."},
+      {"not_resolved", Status::inconclusive, ExitCode::inconclusive,
+       "The interval does not decide."},
+      {"control_differs", Status::inconclusive, ExitCode::inconclusive,
+       "The control arm differs from fast though it is the same: the machine is not quiet enough "
+       "to compare arms."},
+      {"not_reproducible", Status::fail, ExitCode::not_bit_exact,
+       "A deterministic arm did not reproduce its bits."},
+      {"no_evidence", Status::fail, ExitCode::not_bit_exact,
+       "A deterministic arm has no evidence, so its speed counts for nothing."},
+      {"mode_not_engaged", Status::fail, ExitCode::not_bit_exact, "A mode did not engage."},
+      {"no_measurement", Status::error, ExitCode::infrastructure,
+       "There are too few rounds for an interval."},
+      {"rank_crashed", Status::error, ExitCode::infrastructure,
+       "A rank ended before its work was done."},
+      {"hang", Status::error, ExitCode::infrastructure, "A rank made no progress."},
+      {"infrastructure", Status::error, ExitCode::infrastructure,
+       "The machine did not do its part."},
+      {"incomplete", Status::error, ExitCode::infrastructure, "The case was not run to its end."},
+      {"timeout", Status::error, ExitCode::timeout, "The time limit ended it."},
+      {"configuration", Status::error, ExitCode::usage, "The configuration is wrong."},
+      {"internal", Status::error, ExitCode::internal,
+       "A fault of dettax itself; please report it."},
+      {"refused", Status::skipped, ExitCode::skipped, "The case cannot run here."},
+  };
+  return table;
+}
+
+const ReasonInfo& reason_info(std::string_view code) {
+  for (const ReasonInfo& info : reason_table()) {
+    if (info.code == code) return info;
+  }
+  throw Error(ErrorKind::config, "there is no reason code '" + std::string(code) + "'");
+}
+
+std::string_view reason_code_of(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::usage:
+    case ErrorKind::config:
+      return "configuration";
+    case ErrorKind::infrastructure:
+      return "infrastructure";
+    case ErrorKind::unsupported:
+      return "refused";
+    case ErrorKind::numeric:
+      return "non_finite";
+    case ErrorKind::timeout:
+      return "timeout";
+    case ErrorKind::internal:
+      return "internal";
+  }
+  return "internal";
+}
+
+Verdict make_verdict(std::string_view code, const std::string& detail) {
+  const ReasonInfo& info = reason_info(code);
+  Verdict verdict;
+  verdict.status = info.status;
+  verdict.reason_code = info.code;
+  verdict.reason = std::string(info.sentence) + (detail.empty() ? "" : " " + detail);
+  verdict.exit_code = static_cast<int>(info.exit_code);
+  return verdict;
+}
+
+ExitCode combined_exit_code(const std::vector<Record>& records) {
+  std::vector<ExitCode> codes;
+  for (const Record& record : records)
+    codes.push_back(static_cast<ExitCode>(record.verdict.exit_code));
+  return combine(codes);
+}
+
+}  // namespace dettax

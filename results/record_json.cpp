@@ -1,0 +1,311 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include <nlohmann/json.hpp>
+
+#include "results/reason.h"
+#include "results/record_fields.h"
+#include "results/run_folder.h"
+
+namespace dettax {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <class T>
+concept Struct = std::is_class_v<T> && std::is_aggregate_v<T>;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+const char* reason_not_finite(double value) {
+  if (std::isnan(value)) return "not a number";
+  return value > 0 ? "positive infinity" : "negative infinity";
+}
+
+// --- writing
+// ---------------------------------------------------------------------------------------------------------------------
+
+class Writer {
+ public:
+  template <class T>
+  void operator()(const char* key, T& value) {
+    if constexpr (std::is_same_v<T, double>) {
+      number(key, value);
+    } else {
+      json_[key] = encode(value);
+      if (not_finite_ > 0) {
+        json_[std::string(key) + "_reason"] = std::to_string(not_finite_) + " not finite";
+        not_finite_ = 0;
+      }
+    }
+  }
+  template <class T, size_t N>
+  void choice(const char* key, T& value, const std::array<T, N>&) {
+    json_[key] = to_string(value);
+  }
+  // A measured value that may be absent.
+  template <class T>
+  void optional(const char* key, std::optional<T>& value, const char* reason_absent) {
+    if (value) return (*this)(key, *value);
+    json_[key] = nullptr;
+    json_[std::string(key) + "_reason"] = reason_absent;
+  }
+  // A part of a description that may be absent.
+  template <class T>
+  void part(const char* key, std::optional<T>& value) {
+    json_[key] = value ? encode(*value) : Json(nullptr);
+  }
+  Json take() { return std::move(json_); }
+
+ private:
+  void number(const char* key, double value) {
+    if (std::isfinite(value)) {
+      json_[key] = value;
+      return;
+    }
+    json_[key] = nullptr;
+    json_[std::string(key) + "_reason"] = reason_not_finite(value);
+  }
+  template <class T>
+  Json encode(T& value) {
+    if constexpr (Struct<T>) {
+      Writer inner;
+      record_fields::fields(inner, value);
+      return inner.take();
+    } else {
+      return value;
+    }
+  }
+  Json encode(double value) {
+    if (std::isfinite(value)) return value;
+    ++not_finite_;
+    return nullptr;
+  }
+  Json encode(std::map<std::string, std::string>& values) {
+    Json out = Json::object();
+    for (const auto& [key, value] : values) out[key] = value;
+    return out;
+  }
+  template <class T>
+  Json encode(std::vector<T>& values) {
+    Json out = Json::array();
+    for (T& value : values) out.push_back(encode(value));
+    return out;
+  }
+
+  Json json_ = Json::object();
+  int64_t not_finite_ = 0;  // in the array being written
+};
+
+// --- reading
+// ---------------------------------------------------------------------------------------------------------------------
+
+class Reader {
+ public:
+  // `where` names file and key so far.
+  Reader(const Json& json, std::string where) : json_(json), where_(std::move(where)) {
+    if (!json_.is_object()) fail(where_, "must be an object");
+  }
+
+  template <class T>
+  void operator()(const char* key, T& value) {
+    const Json& found = need(key);
+    if constexpr (std::is_same_v<T, double>) {
+      if (found.is_null()) {
+        value = not_finite(key);
+        return;
+      }
+    }
+    decode(found, path(key), value);
+    if constexpr (std::is_same_v<T, std::vector<double>> ||
+                  std::is_same_v<T, std::vector<std::vector<double>>>) {
+      if (holds_null(found)) reason(key);
+    }
+  }
+  template <class T, size_t N>
+  void choice(const char* key, T& value, const std::array<T, N>& values) {
+    std::string word;
+    decode(need(key), path(key), word);
+    std::string known;
+    for (T candidate : values) {
+      if (word == to_string(candidate)) {
+        value = candidate;
+        return;
+      }
+      known += (known.empty() ? "" : ", ") + std::string(to_string(candidate));
+    }
+    fail(path(key), "'" + word + "' is none of " + known);
+  }
+  template <class T>
+  void optional(const char* key, std::optional<T>& value, const char*) {
+    if (need(key).is_null()) {
+      reason(key);
+      value.reset();
+      return;
+    }
+    (*this)(key, value.emplace());
+  }
+  template <class T>
+  void part(const char* key, std::optional<T>& value) {
+    const Json& found = need(key);
+    value.reset();
+    if (!found.is_null()) decode(found, path(key), value.emplace());
+  }
+  void finish() const {
+    for (const auto& [key, unused] : json_.items()) {
+      if (!seen_.contains(key))
+        fail(path(key), "is not a key of schema version " + std::to_string(kRecordSchemaVersion));
+    }
+  }
+
+ private:
+  [[noreturn]] static void fail(const std::string& where, const std::string& what) {
+    throw Error(ErrorKind::config, where + ": " + what);
+  }
+  std::string path(const std::string& key) const {
+    return where_ + (where_.ends_with(": ") ? "" : ".") + key;
+  }
+  const Json& need(const std::string& key) {
+    const auto found = json_.find(key);
+    if (found == json_.end()) fail(path(key), "is missing");
+    seen_.insert(key);
+    return *found;
+  }
+  std::string reason(const std::string& key) {
+    std::string text;
+    decode(need(key + "_reason"), path(key + "_reason"), text);
+    if (text.empty()) fail(path(key + "_reason"), "must say why the value is missing");
+    return text;
+  }
+  double not_finite(const std::string& key) {
+    const std::string text = reason(key);
+    if (text == reason_not_finite(kInfinity)) return kInfinity;
+    if (text == reason_not_finite(-kInfinity)) return -kInfinity;
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+  static bool holds_null(const Json& array) {
+    return std::any_of(array.begin(), array.end(), [](const Json& item) {
+      return item.is_null() || (item.is_array() && holds_null(item));
+    });
+  }
+
+  template <class T>
+  static void decode(const Json& json, const std::string& where, T& value) {
+    if constexpr (Struct<T>) {
+      Reader inner(json, where);
+      record_fields::fields(inner, value);
+      inner.finish();
+    } else if constexpr (std::is_same_v<T, bool>) {
+      if (!json.is_boolean()) fail(where, "must be true or false");
+      value = json.get<bool>();
+    } else if constexpr (std::is_same_v<T, std::string>) {
+      if (!json.is_string()) fail(where, "must be a string");
+      value = json.get<std::string>();
+    } else {
+      static_assert(std::is_integral_v<T>);
+      if (!json.is_number_integer() || (std::is_unsigned_v<T> && !json.is_number_unsigned()))
+        fail(where, "must be a whole number");
+      if (json.is_number_unsigned() &&
+          json.get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<T>::max()))
+        fail(where, "is too large");
+      value = json.get<T>();
+    }
+  }
+  static void decode(const Json& json, const std::string& where, double& value) {
+    if (json.is_null()) {
+      value = std::numeric_limits<double>::quiet_NaN();
+    } else {
+      if (!json.is_number()) fail(where, "must be a number");
+      value = json.get<double>();
+    }
+  }
+  static void decode(const Json& json, const std::string& where,
+                     std::map<std::string, std::string>& values) {
+    if (!json.is_object()) fail(where, "must be an object");
+    values.clear();
+    for (const auto& [key, item] : json.items()) decode(item, where + "." + key, values[key]);
+  }
+  template <class T>
+  static void decode(const Json& json, const std::string& where, std::vector<T>& values) {
+    if (!json.is_array()) fail(where, "must be a list");
+    values.clear();
+    for (const Json& item : json)
+      decode(item, where + "[" + std::to_string(values.size()) + "]", values.emplace_back());
+  }
+
+  const Json& json_;
+  std::string where_;
+  std::set<std::string, std::less<>> seen_;
+};
+
+// The parser itself lets a second key of the same name through.
+class DuplicateGuard {
+ public:
+  explicit DuplicateGuard(const std::string& name) : name_(name) {}
+  bool operator()(int, nlohmann::detail::parse_event_t event, const Json& parsed) {
+    using Event = nlohmann::detail::parse_event_t;
+    if (event == Event::object_start) keys_.emplace_back();
+    if (event == Event::object_end) keys_.pop_back();
+    if (event == Event::key && !keys_.back().insert(parsed.get<std::string>()).second)
+      throw Error(ErrorKind::config, name_ + ": the key '" + parsed.get<std::string>() +
+                                         "' stands twice in one object");
+    return true;
+  }
+
+ private:
+  const std::string& name_;
+  std::vector<std::set<std::string>> keys_;
+};
+
+Json parse(const std::string& text, const std::string& name) {
+  DuplicateGuard guard(name);
+  try {
+    return Json::parse(text, [&](int depth, nlohmann::detail::parse_event_t event, Json& parsed) {
+      return guard(depth, event, parsed);
+    });
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(ErrorKind::config, name + ": is not whole JSON: " + error.what());
+  }
+}
+
+void check(const Record& record, const std::string& name) {
+  const ReasonInfo& info = reason_info(record.verdict.reason_code);
+  if (info.status != record.verdict.status ||
+      static_cast<int>(info.exit_code) != record.verdict.exit_code) {
+    throw Error(ErrorKind::config, name + ": verdict: reason_code " + std::string(info.code) +
+                                       " goes with status " + to_string(info.status) +
+                                       " and exit_code " +
+                                       std::to_string(static_cast<int>(info.exit_code)));
+  }
+}
+
+}  // namespace
+
+std::string to_json(const Record& record) {
+  Record copy = record;
+  Writer writer;
+  record_fields::fields(writer, copy);
+  return writer.take().dump(1) + "\n";
+}
+
+Record parse_record(const std::string& json, const std::string& name) {
+  const Json parsed = parse(json, name);
+  const auto version = parsed.is_object() ? parsed.find("schema_version") : parsed.end();
+  if (!parsed.is_object() || version == parsed.end())
+    throw Error(ErrorKind::config, name + ": schema_version: is missing; this is no record");
+  if (*version != kRecordSchemaVersion) {
+    throw Error(ErrorKind::config, name + ": schema_version: is " + version->dump() +
+                                       "; this program reads " +
+                                       std::to_string(kRecordSchemaVersion));
+  }
+  Record record;
+  Reader reader(parsed, name + ": ");
+  record_fields::fields(reader, record);
+  reader.finish();
+  check(record, name);
+  return record;
+}
+
+}  // namespace dettax
