@@ -19,7 +19,8 @@ void add_to(float* __restrict to, const float* __restrict from, int64_t count) {
   for (int64_t i = 0; i < count; ++i) to[i] += from[i];
 }
 
-void add_two(float* __restrict to, const float* __restrict a, const float* __restrict b, int64_t count) {
+void add_two(float* __restrict to, const float* __restrict a, const float* __restrict b,
+             int64_t count) {
   for (int64_t i = 0; i < count; ++i) to[i] = a[i] + b[i];
 }
 
@@ -29,8 +30,10 @@ void write(std::span<float* const> outputs, const Tile& tile, int64_t begin, int
   }
 }
 
-// The sum of a power of two of inputs, or of the rest behind the last such group, into tiles[level].
-void tree_tile(std::span<const float* const> inputs, int64_t begin, int64_t count, std::span<Tile> tiles) {
+// The sum of a power of two of inputs, or of the rest behind the last such group, into
+// tiles[level].
+void tree_tile(std::span<const float* const> inputs, int64_t begin, int64_t count,
+               std::span<Tile> tiles) {
   if (inputs.size() == 1) {
     std::memcpy(tiles[0].data(), inputs[0] + begin, static_cast<size_t>(count) * sizeof(float));
     return;
@@ -48,7 +51,8 @@ void tree_tile(std::span<const float* const> inputs, int64_t begin, int64_t coun
 
 }  // namespace
 
-void sum_in_sequence(std::span<const float* const> inputs, std::span<float* const> outputs, int64_t count) {
+void sum_in_sequence(std::span<const float* const> inputs, std::span<float* const> outputs,
+                     int64_t count) {
   Tile sum;
   for (int64_t at = 0; at < count; at += kTile) {
     const int64_t size = std::min(kTile, count - at);
@@ -62,8 +66,10 @@ void sum_in_sequence(std::span<const float* const> inputs, std::span<float* cons
   }
 }
 
-void sum_as_tree(std::span<const float* const> inputs, std::span<float* const> outputs, int64_t count) {
-  if (inputs.size() > size_t{1} << (kTreeDepth - 1)) throw Error(ErrorKind::unsupported, "too many ranks for one reduction tree");
+void sum_as_tree(std::span<const float* const> inputs, std::span<float* const> outputs,
+                 int64_t count) {
+  if (inputs.size() > size_t{1} << (kTreeDepth - 1))
+    throw Error(ErrorKind::unsupported, "too many ranks for one reduction tree");
   std::array<Tile, kTreeDepth> tiles;
   for (int64_t at = 0; at < count; at += kTile) {
     const int64_t size = std::min(kTile, count - at);

@@ -26,7 +26,8 @@ class FirstFailure {
   std::optional<Error> error_;
 };
 
-void run_rank(Communicator& communicator, const std::function<void(Communicator&)>& body, FirstFailure& failure) {
+void run_rank(Communicator& communicator, const std::function<void(Communicator&)>& body,
+              FirstFailure& failure) {
   try {
     body(communicator);
     return;
@@ -46,7 +47,8 @@ void run_ranks(int ranks, bool spin, const std::function<void(Communicator&)>& b
   {
     std::vector<std::jthread> threads;
     for (const auto& communicator : communicators) {
-      threads.emplace_back([&body, &failure, &communicator] { run_rank(*communicator, body, failure); });
+      threads.emplace_back(
+          [&body, &failure, &communicator] { run_rank(*communicator, body, failure); });
     }
   }
   if (failure.error()) throw Error(*failure.error());

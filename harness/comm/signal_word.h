@@ -5,8 +5,9 @@
 
 namespace dettax {
 
-// A counter that threads wait on: they poll for a moment, then sleep in the kernel. Bit 0 says that the group was aborted, which
-// also ends every wait. All accesses are sequentially consistent: abort() and the readers' count of a group rely on one order.
+// A counter that threads wait on: they poll for a moment, then sleep in the kernel. Bit 0 says that
+// the group was aborted, which also ends every wait. All accesses are sequentially consistent:
+// abort() and the readers' count of a group rely on one order.
 class SignalWord {
  public:
   uint32_t value() const { return word_.load(); }

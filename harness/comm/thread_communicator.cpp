@@ -25,7 +25,10 @@ int64_t part_begin(int64_t count, int part, int parts) {
 class ThreadCommunicator : public Communicator {
  public:
   ThreadCommunicator(std::shared_ptr<ThreadGroup> group, int rank)
-      : group_(std::move(group)), rank_(rank), inputs_(static_cast<size_t>(size())), outputs_(static_cast<size_t>(size())) {}
+      : group_(std::move(group)),
+        rank_(rank),
+        inputs_(static_cast<size_t>(size())),
+        outputs_(static_cast<size_t>(size())) {}
 
   int rank() const override { return rank_; }
   int size() const override { return group_->size(); }
@@ -55,15 +58,19 @@ class ThreadCommunicator : public Communicator {
 
    private:
     CommunicationStats& stats_;
-    std::chrono::time_point<std::chrono::steady_clock, std::chrono::nanoseconds> start_ = std::chrono::steady_clock::now();
+    std::chrono::time_point<std::chrono::steady_clock, std::chrono::nanoseconds> start_ =
+        std::chrono::steady_clock::now();
   };
 
-  void publish(const void* in, void* out, int64_t count) { group_->published(rank_) = {in, out, count, nullptr}; }
+  void publish(const void* in, void* out, int64_t count) {
+    group_->published(rank_) = {in, out, count, nullptr};
+  }
   void require_same_count(int other) const;
   void require_rank(int rank) const;
-  // Both sum elements [begin, begin + count) of all ranks' inputs; the first after everybody has published.
+  // Both sum elements [begin, begin + count) of all ranks' inputs; the first after everybody has
+  // published.
   void reduce(Order order, std::span<float* const> outputs, int64_t begin, int64_t count);
-  void reduce_as_ranks_arrive(float* sum, int64_t begin, int64_t count);
+  void reduce_as_ranks_arrive(float* sum, bool to_all, int64_t begin, int64_t count);
   std::span<float* const> all_outputs(int64_t begin);
   template <typename Copy>
   void exchange(const void* in, int64_t bytes, const Copy& copy_from);
@@ -80,23 +87,27 @@ void ThreadCommunicator::require_same_count(int other) const {
   const int64_t mine = group_->published(rank_).count;
   const int64_t theirs = group_->published(other).count;
   if (mine == theirs) return;
-  throw Error(ErrorKind::internal, "ranks " + std::to_string(rank_) + " and " + std::to_string(other) +
-                                       " call the same collective with different sizes: " + std::to_string(mine) + " and " +
-                                       std::to_string(theirs));
+  throw Error(ErrorKind::internal,
+              "ranks " + std::to_string(rank_) + " and " + std::to_string(other) +
+                  " call the same collective with different sizes: " + std::to_string(mine) +
+                  " and " + std::to_string(theirs));
 }
 
 void ThreadCommunicator::require_rank(int rank) const {
   if (rank >= 0 && rank < size()) return;
-  throw Error(ErrorKind::internal, "no rank " + std::to_string(rank) + " in a group of " + std::to_string(size()));
+  throw Error(ErrorKind::internal,
+              "no rank " + std::to_string(rank) + " in a group of " + std::to_string(size()));
 }
 
 // The outputs of all ranks, from element `begin` on.
 std::span<float* const> ThreadCommunicator::all_outputs(int64_t begin) {
-  for (int r = 0; r < size(); ++r) outputs_[static_cast<size_t>(r)] = static_cast<float*>(group_->published(r).out) + begin;
+  for (int r = 0; r < size(); ++r)
+    outputs_[static_cast<size_t>(r)] = static_cast<float*>(group_->published(r).out) + begin;
   return outputs_;
 }
 
-void ThreadCommunicator::reduce(Order order, std::span<float* const> outputs, int64_t begin, int64_t count) {
+void ThreadCommunicator::reduce(Order order, std::span<float* const> outputs, int64_t begin,
+                                int64_t count) {
   for (int r = 0; r < size(); ++r) {
     require_same_count(r);
     inputs_[static_cast<size_t>(r)] = static_cast<const float*>(group_->published(r).in) + begin;
@@ -109,12 +120,18 @@ void ThreadCommunicator::reduce(Order order, std::span<float* const> outputs, in
   }
 }
 
-// Whoever has arrived by now is added in one pass over memory, in order of arrival, the rest as they come. The first pass goes on
-// until this rank's own place, because `sum` may be where its own input lies.
-void ThreadCommunicator::reduce_as_ranks_arrive(float* sum, int64_t begin, int64_t count) {
+// Whoever has arrived by now is added in one pass over memory, in order of arrival, the rest as
+// they come; where a rank that waits has no core to itself, all in one pass. The first pass goes on
+// until this rank's own place, because `sum` may be where its own input lies. The last pass knows
+// every rank and may write into their outputs.
+void ThreadCommunicator::reduce_as_ranks_arrive(float* sum, bool to_all, int64_t begin,
+                                                int64_t count) {
   const uint32_t round = arrival_round_++;
   group_->join(rank_);
   bool own_read = false;
+  const auto worth_waiting = [&](size_t n, int place) {
+    return !own_read || n < 2 || !group_->spins() || group_->has_joined(place, round);
+  };
   for (int place = 0; place < size();) {
     size_t n = 0;
     if (place > 0) inputs_[n++] = sum;
@@ -123,9 +140,11 @@ void ThreadCommunicator::reduce_as_ranks_arrive(float* sum, int64_t begin, int64
       require_same_count(other);
       own_read = own_read || other == rank_;
       inputs_[n++] = static_cast<const float*>(group_->published(other).in) + begin;
-    } while (place < size() && (!own_read || group_->has_joined(place, round)));
+    } while (place < size() && worth_waiting(n, place));
     const ThreadGroup::ReadScope scope(*group_);
-    sum_in_sequence(std::span(inputs_).first(n), std::span(&sum, 1), count);
+    const bool last = place == size();
+    sum_in_sequence(std::span(inputs_).first(n),
+                    last && to_all ? all_outputs(begin) : std::span(&sum, 1), count);
   }
 }
 
@@ -136,11 +155,7 @@ void ThreadCommunicator::all_reduce(float* data, int64_t count, Order order) {
   const int64_t begin = part_begin(count, rank_, size());
   const int64_t part = part_begin(count, rank_ + 1, size()) - begin;
   if (order == Order::arrival) {
-    reduce_as_ranks_arrive(data + begin, begin, part);
-    const ThreadGroup::ReadScope scope(*group_);
-    for (float* output : all_outputs(begin)) {
-      if (output != data + begin) std::memcpy(output, data + begin, static_cast<size_t>(part) * sizeof(float));
-    }
+    reduce_as_ranks_arrive(data + begin, true, begin, part);
   } else {
     group_->barrier();
     reduce(order, all_outputs(begin), begin, part);
@@ -152,7 +167,7 @@ void ThreadCommunicator::reduce_scatter(const float* in, float* out, int64_t cou
   const Counted counted(stats_, count * size() * static_cast<int64_t>(sizeof(float)));
   publish(in, out, count);
   if (order == Order::arrival) {
-    reduce_as_ranks_arrive(out, rank_ * count, count);
+    reduce_as_ranks_arrive(out, false, rank_ * count, count);
   } else {
     group_->barrier();
     reduce(order, std::span(&out, 1), rank_ * count, count);
@@ -160,7 +175,8 @@ void ThreadCommunicator::reduce_scatter(const float* in, float* out, int64_t cou
   group_->barrier();
 }
 
-// Publishes, and copies from every rank (starting at this one, so that not all read the same rank at once) what copy_from says.
+// Publishes, and copies from every rank (starting at this one, so that not all read the same rank
+// at once) what copy_from says.
 template <typename Copy>
 void ThreadCommunicator::exchange(const void* in, int64_t bytes, const Copy& copy_from) {
   publish(in, nullptr, bytes);
@@ -193,16 +209,19 @@ void ThreadCommunicator::broadcast(void* data, int64_t bytes, int root) {
 void ThreadCommunicator::all_to_all(const void* in, void* out, int64_t bytes) {
   const Counted counted(stats_, bytes * size());
   exchange(in, bytes, [&](int other, const char* from) {
-    std::memcpy(static_cast<char*>(out) + other * bytes, from + rank_ * bytes, static_cast<size_t>(bytes));
+    std::memcpy(static_cast<char*>(out) + other * bytes, from + rank_ * bytes,
+                static_cast<size_t>(bytes));
   });
 }
 
-// A mailbox holds one message: send() copies into it and waits only if the one before has not been received yet.
+// A mailbox holds one message: send() copies into it and waits only if the one before has not been
+// received yet.
 void ThreadCommunicator::send(const void* data, int64_t bytes, int to) {
   const Counted counted(stats_, bytes);
   require_rank(to);
   Mailbox& mailbox = group_->mailbox(rank_, to);
-  for (uint32_t now = mailbox.word.value(); Mailbox::filled(now); now = mailbox.word.value()) group_->wait(mailbox.word, now);
+  for (uint32_t now = mailbox.word.value(); Mailbox::filled(now); now = mailbox.word.value())
+    group_->wait(mailbox.word, now);
   group_->throw_if_aborted();
   mailbox.content.assign(static_cast<const char*>(data), static_cast<const char*>(data) + bytes);
   mailbox.word.advance();
@@ -212,11 +231,14 @@ void ThreadCommunicator::receive(void* data, int64_t bytes, int from) {
   const Counted counted(stats_, bytes);
   require_rank(from);
   Mailbox& mailbox = group_->mailbox(from, rank_);
-  for (uint32_t now = mailbox.word.value(); !Mailbox::filled(now); now = mailbox.word.value()) group_->wait(mailbox.word, now);
+  for (uint32_t now = mailbox.word.value(); !Mailbox::filled(now); now = mailbox.word.value())
+    group_->wait(mailbox.word, now);
   group_->throw_if_aborted();
   if (static_cast<int64_t>(mailbox.content.size()) != bytes) {
-    throw Error(ErrorKind::internal, "rank " + std::to_string(rank_) + " receives " + std::to_string(bytes) + " bytes, but rank " +
-                                         std::to_string(from) + " sent " + std::to_string(mailbox.content.size()));
+    throw Error(ErrorKind::internal, "rank " + std::to_string(rank_) + " receives " +
+                                         std::to_string(bytes) + " bytes, but rank " +
+                                         std::to_string(from) + " sent " +
+                                         std::to_string(mailbox.content.size()));
   }
   std::memcpy(data, mailbox.content.data(), static_cast<size_t>(bytes));
   mailbox.word.advance();
@@ -248,10 +270,13 @@ std::unique_ptr<Communicator> ThreadCommunicator::split(int colour, int key) {
 }  // namespace
 
 std::vector<std::unique_ptr<Communicator>> make_thread_communicators(int ranks, bool spin) {
-  if (ranks < 1) throw Error(ErrorKind::internal, "a group needs at least one rank, not " + std::to_string(ranks));
+  if (ranks < 1)
+    throw Error(ErrorKind::internal,
+                "a group needs at least one rank, not " + std::to_string(ranks));
   auto group = std::make_shared<ThreadGroup>(ranks, spin);
   std::vector<std::unique_ptr<Communicator>> communicators;
-  for (int r = 0; r < ranks; ++r) communicators.push_back(std::make_unique<ThreadCommunicator>(group, r));
+  for (int r = 0; r < ranks; ++r)
+    communicators.push_back(std::make_unique<ThreadCommunicator>(group, r));
   return communicators;
 }
 

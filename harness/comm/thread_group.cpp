@@ -45,7 +45,8 @@ void ThreadGroup::join(int rank) {
   place.word.advance();
 }
 
-// Each place is taken once a round, so its word has advanced round + 1 times when it is taken in this one.
+// Each place is taken once a round, so its word has advanced round + 1 times when it is taken in
+// this one.
 bool ThreadGroup::has_joined(int place, uint32_t round) const {
   return places_[static_cast<size_t>(place)].word.value() >> 1U != (round & 0x7FFFFFFFU);
 }

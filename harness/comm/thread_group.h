@@ -18,9 +18,10 @@ struct Mailbox {
   std::vector<char> content;
 };
 
-// What the ranks of one group over threads share. Shared ownership (each rank's communicator holds it) because any of them may be the
-// last to go. Ranks read each other's memory only inside a ReadScope; a rank that leaves because of an abort first waits
-// until no such scope is open, so that it cannot free what another is still reading.
+// What the ranks of one group over threads share. Shared ownership (each rank's communicator holds
+// it) because any of them may be the last to go. Ranks read each other's memory only inside a
+// ReadScope; a rank that leaves because of an abort first waits until no such scope is open, so
+// that it cannot free what another is still reading.
 class ThreadGroup {
  public:
   ThreadGroup(int size, bool spin);
@@ -41,8 +42,9 @@ class ThreadGroup {
   void wait(const SignalWord& word, uint32_t old);  // until the word differs from old
   void throw_if_aborted();
 
-  // Order of arrival within one collective: join() takes the next place, who(place) waits until somebody took it. Places are freed
-  // by the barrier that ends the collective. `round` counts such collectives.
+  // Order of arrival within one collective: join() takes the next place, who(place) waits until
+  // somebody took it. Places are freed by the barrier that ends the collective. `round` counts such
+  // collectives.
   void join(int rank);
   bool has_joined(int place, uint32_t round) const;
   int who(int place, uint32_t round);
