@@ -1,0 +1,85 @@
+// add, scale, fill_bytes, copy: every element on its own, so that order and threads do not matter.
+
+#include <algorithm>
+#include <cstring>
+
+#include "harness/device/cpu/checks.h"
+#include "harness/device/cpu/cpu_ops.h"
+#include "harness/device/cpu/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "harness/device/cpu/elementwise.cpp"
+#include "hwy/foreach_target.h"
+//
+#include "harness/device/cpu/lanes-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace dettax {
+namespace HWY_NAMESPACE {
+namespace {
+
+void add_range(float* to, const float* from, size_t count) {
+  for_each_lanes(count, [&](auto access, size_t i) {
+    access.write(add(access.read(to + i), access.read(from + i)), to + i);
+  });
+}
+
+void scale_range(float* values, float factor, size_t count) {
+  const Lanes f = set(factor);
+  for_each_lanes(count, [&](auto access, size_t i) {
+    access.write(mul(access.read(values + i), f), values + i);
+  });
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace dettax
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace dettax {
+namespace {
+
+HWY_EXPORT(add_range);
+HWY_EXPORT(scale_range);
+
+constexpr int64_t kGrain = 16384;  // elements; whole pages, so that threads do not share any
+
+}  // namespace
+
+void CpuOps::add(const Tensor& to, const Tensor& from) {
+  require(to.count() == from.count(), "add");
+  float* a = to.f32();
+  const float* b = from.f32();
+  const auto kernel = HWY_DYNAMIC_DISPATCH(add_range);
+  team_.parallel_for(to.count(), kGrain, false, [&](int64_t begin, int64_t end, int) {
+    kernel(a + begin, b + begin, static_cast<size_t>(end - begin));
+  });
+}
+
+void CpuOps::scale(const Tensor& values, double factor) {
+  float* data = values.f32();
+  const auto kernel = HWY_DYNAMIC_DISPATCH(scale_range);
+  team_.parallel_for(values.count(), kGrain, false, [&](int64_t begin, int64_t end, int) {
+    kernel(data + begin, static_cast<float>(factor), static_cast<size_t>(end - begin));
+  });
+}
+
+void CpuOps::fill_bytes(const Tensor& values, unsigned char byte) {
+  auto* data = static_cast<unsigned char*>(values.data);
+  team_.parallel_for(values.count(), kGrain, false, [&](int64_t begin, int64_t end, int) {
+    std::memset(data + 4 * begin, byte, static_cast<size_t>(4 * (end - begin)));
+  });
+}
+
+void CpuOps::copy(const Tensor& to, const Tensor& from) {
+  require(to.count() == from.count() && to.type == from.type, "copy");
+  auto* a = static_cast<unsigned char*>(to.data);
+  const auto* b = static_cast<const unsigned char*>(from.data);
+  team_.parallel_for(to.count(), kGrain, false, [&](int64_t begin, int64_t end, int) {
+    std::memcpy(a + 4 * begin, b + 4 * begin, static_cast<size_t>(4 * (end - begin)));
+  });
+}
+
+}  // namespace dettax
+#endif
