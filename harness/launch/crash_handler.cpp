@@ -1,0 +1,33 @@
+#include "harness/launch/crash_handler.h"
+
+#include <csignal>
+
+#include "harness/launch/rank_pool.h"
+
+namespace dettax {
+namespace {
+
+// A signal handler sees nothing but globals.
+std::atomic<StatusPage::Layout*> crash_page{
+    nullptr};  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+
+void on_fatal_signal(int number) {
+  StatusPage::Layout* page = crash_page.load();
+  if (page != nullptr) page->crashed_rank.store(RankPool::rank_of_this_thread());
+  // The handler was taken away by SA_RESETHAND: this ends the process with the same signal.
+  ::raise(number);
+}
+
+}  // namespace
+
+void note_crashes_in(StatusPage& page) {
+  crash_page.store(&page.layout());
+  struct sigaction action{};
+  action.sa_handler = on_fatal_signal;
+  action.sa_flags = static_cast<int>(SA_RESETHAND) | SA_NODEFER;
+  for (const int number : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL}) {
+    ::sigaction(number, &action, nullptr);
+  }
+}
+
+}  // namespace dettax

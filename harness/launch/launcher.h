@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "harness/launch/protocol.h"
+#include "harness/plan/suite.h"
+
+namespace dettax {
+
+// What a stretch of steps took.
+struct StepsRun {
+  std::vector<std::vector<double>> step_time_seconds;  // [rank][step]
+  double cpu_seconds = 0;                              // of all processes of the group
+};
+
+// The processes of one arm, started with that arm's environment and alive until this goes. Between
+// calls they sleep. After any Error the group is broken: it can only be destroyed.
+//
+// A rank that crashes, hangs or trains to values that are not finite becomes an Error that names
+// rank, step and op, of the kind infrastructure, timeout and numeric.
+class ArmGroup {
+ public:
+  virtual ~ArmGroup() = default;
+  virtual const ArmSpec& spec() const = 0;
+  // Knob or variable -> what runs, as found in the processes after start.
+  virtual const std::map<std::string, std::string>& engaged() const = 0;
+  virtual StepsRun run_steps(int steps) = 0;
+  // Trains `steps` steps from a reset and writes the ledger to `path`.
+  virtual void write_ledger(uint64_t seed, int steps, const std::filesystem::path& path) = 0;
+  virtual int64_t memory_peak_bytes() const = 0;  // of the largest process so far
+  virtual int64_t process_id() const = 0;         // of rank 0's process
+};
+
+struct LaunchSettings {
+  std::string program = "/proc/self/exe";  // that serves as worker
+  std::filesystem::path log_folder;        // takes <name>.log, the output of the processes
+  double step_timeout_seconds = 60;
+  int interrupt = -1;  // descriptor that turns readable when all is to end; -1: none
+};
+
+class Launcher {
+ public:
+  virtual ~Launcher() = default;
+  // Starts and prepares a group; `name` is for its log. Error when it cannot.
+  virtual std::unique_ptr<ArmGroup> start(const ArmSpec& spec, const std::string& name) = 0;
+};
+
+// One process a group, whose ranks are threads of it.
+std::unique_ptr<Launcher> make_thread_launcher(LaunchSettings settings);
+
+}  // namespace dettax

@@ -1,0 +1,164 @@
+#include "harness/launch/protocol.h"
+
+#include <array>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "results/run_folder.h"
+
+namespace dettax {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::array<std::pair<ErrorKind, std::string_view>, 7> kErrorKinds = {{
+    {ErrorKind::usage, "usage"},
+    {ErrorKind::config, "config"},
+    {ErrorKind::infrastructure, "infrastructure"},
+    {ErrorKind::unsupported, "unsupported"},
+    {ErrorKind::numeric, "numeric"},
+    {ErrorKind::timeout, "timeout"},
+    {ErrorKind::internal, "internal"},
+}};
+
+std::string_view name_of(ErrorKind kind) {
+  for (const auto& [value, name] : kErrorKinds) {
+    if (value == kind) return name;
+  }
+  return "internal";
+}
+
+ErrorKind error_kind(std::string_view name) {
+  for (const auto& [value, known] : kErrorKinds) {
+    if (known == name) return value;
+  }
+  return ErrorKind::internal;
+}
+
+// The case and its mode travel in the format of records: one serialisation of a case in the whole
+// program.
+json to_message(const request::Prepare& prepare) {
+  Record carrier;
+  carrier.planned = prepare.spec.planned;
+  carrier.case_id = prepare.spec.planned.id();
+  ArmResult arm;
+  arm.arm = prepare.spec.arm;
+  arm.mode = prepare.spec.mode.name;
+  arm.mode_hash = prepare.spec.mode.hash;
+  arm.environment = prepare.spec.mode.environment;
+  for (const KnobInfo& info : knob_table()) {
+    arm.knobs[std::string(info.name)] = knob_value(prepare.spec.mode.knobs, info.knob);
+  }
+  carrier.arms.push_back(std::move(arm));
+  return {{"request", "prepare"}, {"case", to_json(carrier)}};
+}
+
+json to_message(const request::Steps& steps) {
+  return {{"request", "steps"}, {"count", steps.count}};
+}
+
+json to_message(const request::WriteLedger& ledger) {
+  return {
+      {"request", "ledger"}, {"seed", ledger.seed}, {"steps", ledger.steps}, {"path", ledger.path}};
+}
+
+json to_message(const request::FindNonFinite& find) {
+  return {{"request", "find_non_finite"}, {"step", find.step}};
+}
+
+json to_message(const request::Exit&) { return {{"request", "exit"}}; }
+
+request::Prepare prepare_from(const json& message) {
+  const Record carrier = parse_record(message.at("case").get<std::string>(), "prepare request");
+  const ArmResult& arm = carrier.arms.at(0);
+  request::Prepare prepare;
+  prepare.spec.arm = arm.arm;
+  prepare.spec.planned = carrier.planned;
+  prepare.spec.mode.name = arm.mode;
+  prepare.spec.mode.hash = arm.mode_hash;
+  prepare.spec.mode.environment = arm.environment;
+  for (const auto& [name, value] : arm.knobs) set_knob(prepare.spec.mode.knobs, name, value);
+  return prepare;
+}
+
+Request request_from(const json& message) {
+  const auto name = message.at("request").get<std::string>();
+  if (name == "prepare") return prepare_from(message);
+  if (name == "steps") return request::Steps{message.at("count").get<int>()};
+  if (name == "ledger") {
+    return request::WriteLedger{message.at("seed").get<uint64_t>(), message.at("steps").get<int>(),
+                                message.at("path").get<std::string>()};
+  }
+  if (name == "find_non_finite") return request::FindNonFinite{message.at("step").get<int64_t>()};
+  if (name == "exit") return request::Exit{};
+  throw Error(ErrorKind::internal, "worker protocol: unknown request \"" + name + "\"");
+}
+
+json parse_message(const std::string& line) {
+  const json message = json::parse(line);
+  const int version = message.at("protocol").get<int>();
+  if (version != kProtocolVersion) {
+    throw Error(ErrorKind::internal, "worker protocol: version " + std::to_string(version) +
+                                         ", this side speaks " + std::to_string(kProtocolVersion));
+  }
+  return message;
+}
+
+[[noreturn]] void throw_malformed(const json::exception& error) {
+  throw Error(ErrorKind::internal,
+              std::string("worker protocol: malformed message: ") + error.what());
+}
+
+}  // namespace
+
+std::string encode(const Request& value) {
+  json message = std::visit([](const auto& request) { return to_message(request); }, value);
+  message["protocol"] = kProtocolVersion;
+  return message.dump();
+}
+
+std::string encode(const Reply& value) {
+  const json message = {{"protocol", kProtocolVersion},
+                        {"ok", value.ok},
+                        {"kind", name_of(value.kind)},
+                        {"message", value.message},
+                        {"step", value.step},
+                        {"engaged", value.engaged},
+                        {"step_time_seconds", value.step_time_seconds},
+                        {"cpu_seconds", value.cpu_seconds},
+                        {"memory_peak_bytes", value.memory_peak_bytes}};
+  // A message of the operating system may hold bytes that are no UTF-8.
+  return message.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+Request decode_request(const std::string& line) {
+  try {
+    return request_from(parse_message(line));
+  } catch (const json::exception& error) {
+    throw_malformed(error);
+  }
+}
+
+Reply decode_reply(const std::string& line) {
+  try {
+    const json message = parse_message(line);
+    Reply reply;
+    reply.ok = message.at("ok").get<bool>();
+    reply.kind = error_kind(message.at("kind").get<std::string>());
+    reply.message = message.at("message").get<std::string>();
+    reply.step = message.at("step").get<int64_t>();
+    reply.engaged = message.at("engaged").get<std::map<std::string, std::string>>();
+    reply.step_time_seconds =
+        message.at("step_time_seconds").get<std::vector<std::vector<double>>>();
+    reply.cpu_seconds = message.at("cpu_seconds").get<double>();
+    reply.memory_peak_bytes = message.at("memory_peak_bytes").get<int64_t>();
+    return reply;
+  } catch (const json::exception& error) {
+    throw_malformed(error);
+  }
+}
+
+}  // namespace dettax

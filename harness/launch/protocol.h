@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "harness/base/error.h"
+#include "harness/plan/case.h"
+
+namespace dettax {
+
+// What a launcher and its workers say to each other: one JSON object a line. Each request gets one
+// reply, in order. Both sides carry the version; a worker of another version refuses.
+inline constexpr int kProtocolVersion = 1;
+
+// What a group of processes runs: the case under one mode. `arm` is the name faults and results go
+// by.
+struct ArmSpec {
+  std::string arm;
+  Case planned;
+  Mode mode;
+};
+
+namespace request {
+struct Prepare {  // builds every rank's training step and resets it with the case's seed
+  ArmSpec spec;
+};
+struct Steps {
+  int count = 0;
+};
+struct WriteLedger {  // reset(seed), then a ledger over `steps` steps at the depth of ops, written
+                      // to `path`
+  uint64_t seed = 0;
+  int steps = 0;
+  std::string path;
+};
+struct FindNonFinite {  // replays from reset(case seed) to the step that was not finite
+  int64_t step = 0;
+};
+struct Exit {};
+}  // namespace request
+using Request = std::variant<request::Prepare, request::Steps, request::WriteLedger,
+                             request::FindNonFinite, request::Exit>;
+
+// Fields that a request has no use for stay empty.
+struct Reply {
+  bool ok = true;
+  ErrorKind kind = ErrorKind::internal;  // if not ok
+  std::string message;                   // if not ok; of FindNonFinite: what was found
+  int64_t step = -1;                     // of a step that was not finite
+  std::map<std::string, std::string> engaged;
+  std::vector<std::vector<double>> step_time_seconds;  // [rank][step]
+  double cpu_seconds = 0;                              // used by the worker during this request
+  int64_t memory_peak_bytes = 0;
+};
+
+std::string encode(const Request& value);
+std::string encode(const Reply& value);
+// Error{internal} for what is no message of this version.
+Request decode_request(const std::string& line);
+Reply decode_reply(const std::string& line);
+
+}  // namespace dettax

@@ -1,0 +1,165 @@
+#include "harness/launch/rank_pool.h"
+
+#include <array>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <sys/prctl.h>
+
+namespace dettax {
+namespace {
+
+constexpr const char* kThreadPrefix = "rank";
+
+// A thread's name is inherited by the threads it starts, and can be read inside a signal handler.
+// It shows in top and gdb as well.
+void name_this_thread(int rank) {
+  const std::string name = fmt::format("{}{}", kThreadPrefix, rank);
+  ::prctl(PR_SET_NAME, name.c_str());
+}
+
+}  // namespace
+
+int available_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (::sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  return CPU_COUNT(&set);
+}
+
+struct RankPool::State {
+  std::mutex mutex;
+  std::condition_variable wake, done;
+  const std::function<void(RankContext&)>* work = nullptr;
+  int64_t generation = 0;
+  int busy = 0;
+  bool stop = false;
+  std::exception_ptr first_error;
+  bool spin = false;
+  std::vector<std::unique_ptr<RankContext>> contexts;
+  std::vector<std::thread> threads;
+
+  void loop(RankContext& context);
+  void note_error(RankContext& context);
+  void end();
+};
+
+void RankPool::State::note_error(RankContext& context) {
+  std::string reason = "unknown exception";
+  {
+    const std::lock_guard lock(mutex);
+    if (!first_error) first_error = std::current_exception();
+    try {
+      throw;
+    } catch (const std::exception& error) {
+      reason = error.what();
+    } catch (...) {  // the words above stand
+    }
+  }
+  context.communicator->abort(fmt::format("rank {}: {}", context.rank, reason));
+}
+
+void RankPool::State::loop(RankContext& context) {
+  name_this_thread(context.rank);
+  int64_t seen = 0;
+  for (;;) {
+    const std::function<void(RankContext&)>* todo = nullptr;
+    {
+      std::unique_lock lock(mutex);
+      wake.wait(lock, [&] { return stop || generation != seen; });
+      if (stop) break;
+      seen = generation;
+      todo = work;
+    }
+    try {
+      (*todo)(context);
+    } catch (...) {
+      note_error(context);
+    }
+    const std::lock_guard lock(mutex);
+    if (--busy == 0) done.notify_all();
+  }
+  // In the thread that made them.
+  context.faults.reset();
+  context.train.reset();
+  context.device.reset();
+}
+
+void RankPool::State::end() {
+  {
+    const std::lock_guard lock(mutex);
+    stop = true;
+  }
+  wake.notify_all();
+  for (std::thread& thread : threads) thread.join();
+}
+
+RankPool::RankPool(const ArmSpec& spec, StatusPage& page) : state_(std::make_unique<State>()) {
+  const int ranks = spec.planned.layout.ranks();
+  const int threads = spec.planned.topology.threads_per_rank;
+  if (ranks < 1 || ranks > StatusPage::kMaxRanks) {
+    throw Error(ErrorKind::unsupported, fmt::format("{} ranks in one process; 1 to {} are possible",
+                                                    ranks, StatusPage::kMaxRanks));
+  }
+  state_->spin = ranks * threads <= available_cores();
+  auto communicators = make_thread_communicators(ranks, state_->spin);
+  for (int rank = 0; rank < ranks; ++rank) {
+    RankStatus& status = page.layout().ranks[static_cast<size_t>(rank)];
+    state_->contexts.push_back(std::make_unique<RankContext>(RankContext{
+        rank, status, std::move(communicators[static_cast<size_t>(rank)]), {}, {}, {}}));
+  }
+  for (auto& context : state_->contexts) {
+    state_->threads.emplace_back([this, &context] { state_->loop(*context); });
+  }
+  try {
+    run([&](RankContext& context) {
+      context.device = make_cpu_device(threads, state_->spin);
+      context.train = std::make_unique<TrainStep>(spec.planned, spec.mode, *context.device,
+                                                  *context.communicator);
+      context.faults =
+          std::make_unique<FaultObserver>(spec.planned, spec.arm, context.rank, *context.device);
+    });
+  } catch (...) {
+    state_->end();
+    throw;
+  }
+}
+
+RankPool::~RankPool() {
+  if (state_ && !state_->threads.empty()) state_->end();
+}
+
+int RankPool::size() const { return static_cast<int>(state_->contexts.size()); }
+bool RankPool::spins() const { return state_->spin; }
+
+void RankPool::run(const std::function<void(RankContext&)>& work) {
+  std::unique_lock lock(state_->mutex);
+  state_->work = &work;
+  state_->first_error = nullptr;
+  state_->busy = static_cast<int>(state_->contexts.size());
+  ++state_->generation;
+  state_->wake.notify_all();
+  state_->done.wait(lock, [&] { return state_->busy == 0; });
+  if (state_->first_error) std::rethrow_exception(state_->first_error);
+}
+
+int RankPool::rank_of_this_thread() {
+  std::array<char, 16> name{};
+  if (::prctl(PR_GET_NAME, name.data()) != 0) return -1;
+  const size_t prefix = std::strlen(kThreadPrefix);
+  if (std::strncmp(name.data(), kThreadPrefix, prefix) != 0) return -1;
+  int rank = 0;
+  size_t i = prefix;
+  for (; name[i] >= '0' && name[i] <= '9'; ++i) rank = rank * 10 + (name[i] - '0');
+  return i == prefix ? -1 : rank;
+}
+
+}  // namespace dettax

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "harness/comm/communicator.h"
+#include "harness/device/device.h"
+#include "harness/launch/fault.h"
+#include "harness/launch/protocol.h"
+#include "harness/launch/status_page.h"
+#include "harness/train/train_step.h"
+
+namespace dettax {
+
+// What one rank owns and works with. Only its own thread touches it while run() is going on.
+struct RankContext {
+  int rank = 0;
+  RankStatus& status;
+  std::unique_ptr<Communicator> communicator;
+  std::unique_ptr<Device> device;
+  std::unique_ptr<TrainStep> train;
+  std::unique_ptr<FaultObserver> faults;
+};
+
+// The ranks of a group as threads of this process. They sleep between calls of run().
+class RankPool {
+ public:
+  // Builds every rank's device and training step in the rank's own thread, so that memory lies
+  // where it is used.
+  RankPool(const ArmSpec& spec, StatusPage& page);
+  ~RankPool();
+  RankPool(const RankPool&) = delete;
+  RankPool& operator=(const RankPool&) = delete;
+
+  int size() const;
+  bool spins() const;  // idle threads poll for a moment: only where there is a core for each
+  // work(context) on every rank at once. The first exception aborts the group's communicators and
+  // is rethrown when all have ended.
+  void run(const std::function<void(RankContext&)>& work);
+
+  // Rank this thread works for, -1 if none. Async-signal-safe; compute threads of a rank know it
+  // too.
+  static int rank_of_this_thread();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// Cores this process may run on.
+int available_cores();
+
+}  // namespace dettax

@@ -1,0 +1,92 @@
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "harness/launch/launcher.h"
+#include "harness/launch/worker_process.h"
+
+namespace dettax {
+namespace {
+
+// A ledger's step fingerprints every op's output, which takes a few times a plain step.
+constexpr double kLedgerStepFactor = 4;
+// Building and the first touch of all memory, over and above a step.
+constexpr double kPrepareFactor = 2;
+
+class ThreadGroup : public ArmGroup {
+ public:
+  ThreadGroup(const ArmSpec& spec, const LaunchSettings& settings, const std::string& name)
+      : spec_(spec),
+        name_(name),
+        step_limit_seconds_(settings.step_timeout_seconds),
+        worker_(spec, settings, name) {
+    engaged_ = checked(request::Prepare{spec}, kPrepareFactor, false).engaged;
+  }
+
+  const ArmSpec& spec() const override { return spec_; }
+  const std::map<std::string, std::string>& engaged() const override { return engaged_; }
+  int64_t memory_peak_bytes() const override { return memory_peak_bytes_; }
+  int64_t process_id() const override { return worker_.pid(); }
+
+  StepsRun run_steps(int steps) override {
+    Reply reply = request(request::Steps{steps}, steps, true);
+    if (!reply.ok && reply.kind == ErrorKind::numeric) throw_non_finite(reply);
+    throw_unless_ok(reply);
+    return {std::move(reply.step_time_seconds), reply.cpu_seconds};
+  }
+
+  void write_ledger(uint64_t seed, int steps, const std::filesystem::path& path) override {
+    checked(request::WriteLedger{seed, steps, path.string()}, kLedgerStepFactor * (steps + 1),
+            false);
+  }
+
+ private:
+  Reply request(const Request& what, double step_count, bool watch_steps) {
+    Reply reply = worker_.request(what, step_limit_seconds_ * step_count, watch_steps);
+    memory_peak_bytes_ = reply.memory_peak_bytes;
+    return reply;
+  }
+
+  Reply checked(const Request& what, double step_count, bool watch_steps) {
+    Reply reply = request(what, step_count, watch_steps);
+    throw_unless_ok(reply);
+    return reply;
+  }
+
+  void throw_unless_ok(const Reply& reply) const {
+    if (!reply.ok) throw Error(reply.kind, fmt::format("arm {}: {}", name_, reply.message));
+  }
+
+  [[noreturn]] void throw_non_finite(const Reply& failed) {
+    const Reply found = checked(request::FindNonFinite{failed.step},
+                                kLedgerStepFactor * static_cast<double>(failed.step + 2), false);
+    throw Error(ErrorKind::numeric,
+                fmt::format("arm {}: {}; {}", name_, failed.message, found.message));
+  }
+
+  ArmSpec spec_;
+  std::string name_;
+  double step_limit_seconds_;
+  WorkerProcess worker_;
+  std::map<std::string, std::string> engaged_;
+  int64_t memory_peak_bytes_ = 0;
+};
+
+class ThreadLauncher : public Launcher {
+ public:
+  explicit ThreadLauncher(LaunchSettings settings) : settings_(std::move(settings)) {}
+  std::unique_ptr<ArmGroup> start(const ArmSpec& spec, const std::string& name) override {
+    return std::make_unique<ThreadGroup>(spec, settings_, name);
+  }
+
+ private:
+  LaunchSettings settings_;
+};
+
+}  // namespace
+
+std::unique_ptr<Launcher> make_thread_launcher(LaunchSettings settings) {
+  return std::make_unique<ThreadLauncher>(std::move(settings));
+}
+
+}  // namespace dettax

@@ -1,0 +1,253 @@
+#include "harness/launch/worker.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include "harness/evidence/ledger.h"
+#include "harness/launch/crash_handler.h"
+#include "harness/launch/non_finite.h"
+#include "harness/launch/protocol.h"
+#include "harness/launch/rank_pool.h"
+
+namespace dettax {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+double cpu_seconds_used() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+// One step of one rank with the faults that are due.
+StepResult step_with_faults(RankContext& context, StepObserver* observer) {
+  const int64_t number = context.train->steps_done();
+  context.status.step.store(number, std::memory_order_relaxed);
+  if (!context.faults->due(number)) {
+    context.train->observe(observer);
+    return context.train->step();
+  }
+  context.train->observe(context.faults.get());
+  context.faults->begin_step(number, observer);
+  const StepResult result = context.train->step();
+  context.train->observe(nullptr);
+  context.faults->end_step();
+  return result;
+}
+
+void wait_until(Clock::time_point end) {
+  while (Clock::now() < end) {
+  }
+}
+
+double timed_step(RankContext& context, StepResult& result) {
+  const double slow_ratio = context.faults->slow_ratio(context.train->steps_done());
+  const Clock::time_point start = Clock::now();
+  result = step_with_faults(context, nullptr);
+  if (slow_ratio > 0) {
+    const auto longer = std::chrono::duration<double>(seconds_since(start) * (1 + slow_ratio));
+    wait_until(start + std::chrono::duration_cast<Clock::duration>(longer));
+  }
+  return seconds_since(start);
+}
+
+class Worker {
+ public:
+  explicit Worker(StatusPage& page) : page_(page) {}
+
+  Reply handle(const request::Prepare& prepare);
+  Reply handle(const request::Steps& steps);
+  Reply handle(const request::WriteLedger& ledger);
+  Reply handle(const request::FindNonFinite& find);
+  Reply handle(const request::Exit&) { return {}; }
+
+ private:
+  RankPool& pool();
+  std::map<std::string, std::string> engaged() const;
+
+  StatusPage& page_;
+  ArmSpec spec_;
+  std::unique_ptr<RankPool> pool_;
+};
+
+RankPool& Worker::pool() {
+  if (!pool_) throw Error(ErrorKind::internal, "worker protocol: a request before prepare");
+  return *pool_;
+}
+
+// What runs, as found here and not as asked: a variable that did not arrive shows as absent.
+std::map<std::string, std::string> Worker::engaged() const {
+  std::map<std::string, std::string> out;
+  for (const KnobInfo& info : knob_table()) {
+    out[std::string(info.name)] = knob_value(spec_.mode.knobs, info.knob);
+  }
+  for (const auto& [name, value] : spec_.mode.environment) {
+    const char* found =
+        std::getenv(name.c_str());  // NOLINT(concurrency-mt-unsafe): nobody sets any
+    out[name] = found == nullptr ? "(not set)" : found;
+  }
+  out["ranks"] = std::to_string(pool_->size());
+  out["threads_per_rank"] = std::to_string(spec_.planned.topology.threads_per_rank);
+  out["idle_threads"] = pool_->spins() ? "poll, then sleep" : "sleep";
+  return out;
+}
+
+Reply Worker::handle(const request::Prepare& prepare) {
+  spec_ = prepare.spec;
+  pool_ = std::make_unique<RankPool>(spec_, page_);
+  Reply reply;
+  reply.engaged = engaged();
+  pool_->run([&](RankContext& context) {
+    context.train->reset(spec_.planned.seed);
+    if (context.rank == 0) reply.engaged["device"] = context.device->description();
+  });
+  return reply;
+}
+
+Reply Worker::handle(const request::Steps& steps) {
+  Reply reply;
+  reply.step_time_seconds.resize(static_cast<size_t>(pool().size()));
+  const double cpu_before = cpu_seconds_used();
+  pool().run([&](RankContext& context) {
+    auto& times = reply.step_time_seconds[static_cast<size_t>(context.rank)];
+    times.reserve(static_cast<size_t>(steps.count));
+    context.communicator->barrier();  // all are awake before the first step is timed
+    for (int i = 0; i < steps.count; ++i) {
+      StepResult result;
+      times.push_back(timed_step(context, result));
+      if (result.finite) continue;
+      // Loss and norm are sums over the group: every rank stops here.
+      if (context.rank == 0) {
+        reply.ok = false;
+        reply.kind = ErrorKind::numeric;
+        reply.step = context.train->steps_done() - 1;
+        reply.message = fmt::format("loss {} and gradient norm {} in step {}", result.loss,
+                                    result.gradient_norm, reply.step);
+      }
+      break;
+    }
+  });
+  reply.cpu_seconds = cpu_seconds_used() - cpu_before;
+  return reply;
+}
+
+Reply Worker::handle(const request::WriteLedger& ledger) {
+  Ledger out;
+  out.case_id = spec_.planned.id();
+  out.mode = spec_.mode.name;
+  out.mode_hash = spec_.mode.hash;
+  out.seed = static_cast<int64_t>(ledger.seed);
+  out.steps = ledger.steps;
+  out.threads_per_rank = spec_.planned.topology.threads_per_rank;
+  out.data_parallel = spec_.planned.layout.dp;
+  out.micro_batch = spec_.planned.batch.micro;
+  out.ranks.resize(static_cast<size_t>(pool().size()));
+  pool().run([&](RankContext& context) {
+    out.ranks[static_cast<size_t>(context.rank)] =
+        record_ledger(*context.train, *context.device, ledger.seed, ledger.steps);
+  });
+  std::ofstream file(ledger.path);
+  write_ledger(file, out);
+  file.close();
+  if (!file) throw Error(ErrorKind::infrastructure, "cannot write the ledger " + ledger.path);
+  return {};
+}
+
+std::string describe(const NonFiniteFinding& finding, int rank) {
+  return fmt::format("first in step {}, rank {}, op {}, tensor {} ({} of {} values)", finding.step,
+                     rank, finding.path, finding.tensor, finding.bad, finding.total);
+}
+
+Reply Worker::handle(const request::FindNonFinite& find) {
+  std::vector<std::optional<NonFiniteFinding>> found(static_cast<size_t>(pool().size()));
+  pool().run([&](RankContext& context) {
+    NonFiniteObserver observer(*context.device);
+    context.train->observe(nullptr);
+    context.train->reset(spec_.planned.seed);
+    for (int64_t step = 0; step <= find.step; ++step) {
+      observer.begin_step(step);
+      // An update that was not finite shows in the loss of the step after it.
+      const bool watched = step + 1 >= find.step;
+      step_with_faults(context, watched ? &observer : nullptr);
+    }
+    context.train->observe(nullptr);
+    found[static_cast<size_t>(context.rank)] = observer.first();
+  });
+  Reply reply;
+  int first = -1;
+  for (int rank = 0; rank < pool().size(); ++rank) {
+    const auto& finding = found[static_cast<size_t>(rank)];
+    if (!finding) continue;
+    const auto order = [](const NonFiniteFinding& f) { return std::pair(f.step, f.op_index); };
+    if (first < 0 || order(*finding) < order(*found[static_cast<size_t>(first)])) first = rank;
+  }
+  reply.message = first < 0
+                      ? "0 of 1 replays reproduced it: intermittent (a race, stale memory or the "
+                        "hardware)"
+                      : describe(*found[static_cast<size_t>(first)], first);
+  return reply;
+}
+
+int64_t memory_peak_bytes() {
+  std::ifstream status("/proc/self/status");
+  std::string word;
+  while (status >> word) {
+    int64_t kib = 0;
+    if (word == "VmHWM:" && status >> kib) return kib * 1024;
+  }
+  return 0;
+}
+
+Reply failure(ErrorKind kind, const std::string& message) {
+  Reply reply;
+  reply.ok = false;
+  reply.kind = kind;
+  reply.message = message;
+  return reply;
+}
+
+Reply answer(Worker& worker, const Request& request) {
+  Reply reply;
+  try {
+    reply = std::visit([&](const auto& what) { return worker.handle(what); }, request);
+  } catch (const Error& error) {
+    reply = failure(error.kind(), error.what());
+  } catch (const std::bad_alloc&) {
+    reply = failure(ErrorKind::infrastructure, "out of memory");
+  } catch (const std::exception& error) {
+    reply = failure(ErrorKind::internal, error.what());
+  }
+  reply.memory_peak_bytes = memory_peak_bytes();
+  return reply;
+}
+
+}  // namespace
+
+void run_worker(Channel channel, StatusPage page) {
+  note_crashes_in(page);
+  Worker worker(page);
+  for (;;) {
+    const Channel::Received received = channel.receive();
+    if (received.event != Channel::Event::line) return;  // the launcher is gone
+    const Request request = decode_request(received.line);
+    const bool last = std::holds_alternative<request::Exit>(request);
+    if (!channel.send(encode(answer(worker, request))) || last) return;
+  }
+}
+
+}  // namespace dettax
