@@ -3,6 +3,7 @@
 #include <limits>
 #include <map>
 
+#include "harness/base/format.h"
 #include "harness/measure/measure.h"
 #include "harness/measure/noise.h"
 #include "harness/measure/quantiles.h"
@@ -123,6 +124,11 @@ std::optional<Tax> estimate_tax(const std::string& arm_name, const std::vector<B
   tax.min_detectable_overhead_ratio = min_detectable_ratio(control, fast, confidence);
   tax.drift_ratio_per_hour = drift_per_hour(fast);
   tax.warnings = noise_warnings(arm_name, arm, fast);
+  if (tax.control_ratio && (tax.control_ratio->low > 1 || tax.control_ratio->high < 1)) {
+    tax.warnings.push_back("control: fast against itself is " +
+                           format_signed_percent(tax.control_ratio->value - 1) +
+                           " apart; less than that means nothing here");
+  }
   return tax;
 }
 

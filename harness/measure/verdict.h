@@ -4,12 +4,25 @@
 
 namespace dettax {
 
-// Fills `taxes[].published`, `verdict` of a record from its estimates, evidence and limits; never
-// from anything else, so that judging the same record twice gives the same words. Order: error
-// stays error; a deterministic arm without evidence = fail with exit code 5; control differs from
-// fast beyond its interval = inconclusive; limit: upper end under it = pass, lower end over it =
-// fail, else inconclusive with the time it would take; no limit: pass when the interval is no wider
-// than twice the target, else inconclusive.
+// Fills `taxes[].published` and `verdict` of a record from its estimates, evidence and limits;
+// never from anything else, so that judging the same record twice gives the same words. What comes
+// first decides:
+//  1. a verdict that is already error or skipped stays, and nothing is published;
+//  2. an arm that broke (failure_code): its reason, no overhead number;
+//  3. a knob that was found to run otherwise than asked: mode_not_engaged;
+//  4. a mode that claims to be reproducible without evidence, or with evidence against it: exit
+//     code 5, its tax is not published;
+//  5. fewer than three rounds: no_measurement;
+//  6. per arm: upper end under the limit = pass, lower end over it = fail, else inconclusive with
+//     the time it would take. Without a limit: pass when the interval is no wider than twice the
+//     target. An arm whose verdict is worse (exit_code.h) speaks for the case;
+//  7. the control arm differs from fast: inconclusive instead of a pass or a fail.
+//
+// The control differs when its interval excludes 1 and its ratio is further from 1 than
+// target_half_width, the resolution that was asked for. A smaller difference that is nevertheless
+// certain (two processes are never quite alike) would make every case inconclusive once it is
+// measured long enough; instead it widens the interval that the limit is compared with, and is the
+// least that can be detected.
 void judge(Record& record, const Suite& suite);
 
 }  // namespace dettax
