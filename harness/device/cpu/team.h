@@ -7,9 +7,10 @@
 
 namespace dettax {
 
-// The compute threads of one rank. run() calls work(thread) once on each of size() threads, the caller being thread 0, and returns when
-// all are done. Between calls the others poll for a moment (if `spin`) and then sleep, so that a rank that waits uses no core.
-// An exception thrown by any thread is rethrown by run(), after all have ended.
+// The compute threads of one rank. run() calls work(thread) once on each of size() threads, the
+// caller being thread 0, and returns when all are done. Between calls the others poll for a moment
+// (if `spin`) and then sleep, so that a rank that waits uses no core. An exception thrown by any
+// thread is rethrown by run(), after all have ended.
 class Team {
  public:
   Team(int threads, bool spin);
@@ -19,15 +20,17 @@ class Team {
 
   int size() const;
   void run(const std::function<void(int thread)>& work);
-  // Inside run(): waits until all threads of the team have called it.
+  // Inside run(): waits until all threads of the team have called it. Does not return if one of
+  // them has failed.
   void barrier();
 
-  // Calls work(begin, end, thread) for chunks that cover [0, count). Static: one contiguous part a thread, the cut rounded to
-  // `grain`; dynamic: chunks of `grain` handed out in order of demand.
+  // Calls work(begin, end, thread) for chunks that cover [0, count). Static: one contiguous part a
+  // thread, the cut rounded to `grain`; dynamic: chunks of `grain` handed out in order of demand.
   void parallel_for(int64_t count, int64_t grain, bool dynamic,
                     const std::function<void(int64_t begin, int64_t end, int thread)>& work);
 
  private:
+  void stop();
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <tuple>
+#include <vector>
+
+#include "harness/device/cpu/memory.h"
+#include "harness/device/cpu/team.h"
+#include "harness/plan/knobs.h"
+
+namespace dettax {
+
+// One operand of C[rows, columns] = sum over k steps of A[row, k] * B[k, column]. A line is a row
+// of A or a column of B. One of the two strides is 1.
+struct GemmOperand {
+  const float* data = nullptr;
+  int64_t lines = 0;
+  int64_t line_stride = 1;
+  int64_t step_stride = 1;
+};
+
+// What is done to a finished sum before it is stored. Operands shaped like C have C's row stride.
+// `residual` may be C itself.
+struct GemmFinish {
+  enum class Kind {
+    none,
+    bias,
+    bias_gelu,
+    bias_residual,
+    residual,
+    gelu_derivative,
+    residual_gelu_derivative
+  };
+  Kind kind = Kind::none;
+  const float* bias = nullptr;
+  const float* residual = nullptr;
+  float* pre_activation = nullptr;  // written by bias_gelu, read by the derivatives
+};
+
+// C whole, each element one chain over k: bits do not depend on the team, on `dynamic` or on the
+// other rows.
+struct GemmCall {
+  GemmOperand a, b;
+  int64_t steps = 0;
+  float* c = nullptr;
+  int64_t c_stride = 0;
+  GemmFinish finish;
+  bool dynamic = false;
+};
+
+// C (+)= A B summed over tokens; line_sums (+)= sum of each line of A over tokens, if given.
+struct WeightGradientCall {
+  GemmOperand a, b;
+  int64_t tokens = 0;
+  int64_t samples = 1;
+  float* c = nullptr;
+  int64_t c_stride = 0;
+  float* line_sums = nullptr;
+  bool accumulate = false;
+  Order order = Order::ordered;
+  bool dynamic = false;
+};
+
+// Timed choice of a token chunk for one shape, made in the first calls and then kept.
+struct ChunkTrial {
+  int calls = 0;
+  std::vector<double> best_seconds;  // of each candidate
+};
+
+// What the multiplications of one device keep between calls.
+struct GemmState {
+  explicit GemmState(int threads) : local(static_cast<size_t>(threads)) {}
+
+  Scratch shared;              // the operand that all threads read, packed
+  std::vector<Scratch> local;  // panels that one thread has packed for itself
+  Scratch partial;             // sums over a part of K, where C cannot hold them
+  std::vector<std::atomic_flag> locks = std::vector<std::atomic_flag>(kLocks);
+  std::vector<unsigned char> started;  // tiles of C that have had an arrival
+  std::map<std::tuple<int64_t, int64_t, int64_t>, ChunkTrial> trials;
+
+  static constexpr size_t kLocks = 1024;
+  size_t bytes() const;
+};
+
+void gemm(Team& team, GemmState& state, const GemmCall& call);
+void weight_gradient(Team& team, GemmState& state, const WeightGradientCall& call);
+
+// Name of the instruction set that gemm and weight_gradient run on.
+const char* gemm_target_name();
+
+}  // namespace dettax
