@@ -99,7 +99,8 @@ std::string to_string(const Layout& layout) {
 
 std::string Case::id() const {
   std::string text = model.name;
-  if (model.published_layers > model.layers) text += fmt::format("-l{}", model.layers);
+  const bool proxy = model.published_layers != 0 && model.layers != model.published_layers;
+  if (proxy) text += fmt::format("-l{}", model.layers);
   text += fmt::format(".{}.{}.t{}.b{}x{}", to_string(precision), to_string(layout),
                       topology.threads_per_rank, batch.global, batch.sequence_length);
   if (micro_batches() > 1) text += fmt::format(".m{}", batch.micro);

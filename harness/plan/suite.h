@@ -13,22 +13,22 @@ namespace dettax {
 
 // How long and how finely a case is measured.
 struct MeasureSettings {
-  int warmup_steps_min = 2;         // before a steady-state test may end the warm-up
+  int warmup_steps_min = 2;  // before a steady-state test may end the warm-up
   int warmup_steps_max = 20;
-  int steps_per_block = 0;          // 0: as many as last about block_seconds
+  int steps_per_block = 0;  // 0: as many as last about block_seconds
   double block_seconds = 0.25;
-  int rounds_min = 6;               // a round = every arm twice, mirrored (ABBA)
+  int rounds_min = 6;  // a round = every arm twice, mirrored (ABBA)
   int rounds_max = 200;
   double budget_seconds = 20;       // per case, measuring only
   double target_half_width = 0.01;  // of the 95 % interval on the tax, as a ratio
   double confidence = 0.95;
   double case_timeout_seconds = 600;
-  double step_timeout_seconds = 60; // the watchdog: a step or a start that takes longer is a hang
+  double step_timeout_seconds = 60;  // the watchdog: a step or a start that takes longer is a hang
 };
 
 struct EvidenceSettings {
-  int steps = 3;           // training steps a ledger covers
-  int runs = 2;            // same-process repetitions of each arm
+  int steps = 3;  // training steps a ledger covers
+  int runs = 2;   // same-process repetitions of each arm
   bool relaunch = true;
   bool other_threads = true;  // for modes that claim invariance
   bool other_ranks = true;
@@ -44,42 +44,56 @@ struct Suite {
   std::string name;
   std::string description;
   std::vector<Case> cases;
-  Mode fast;                 // the arm that all others are compared with
-  std::vector<Mode> modes;   // the deterministic arms
+  Mode fast;                // the arm that all others are compared with
+  std::vector<Mode> modes;  // the deterministic arms
   MeasureSettings measure;
   EvidenceSettings evidence;
   Thresholds thresholds;
-  std::string hash;          // over everything above
+  std::string hash;  // over everything above
 };
 
-// `key=value` of -C: a path into the suite file, e.g. measure.budget_seconds=60 or cases.0.batch.global=16.
+// Where ranks run: a file in configs/clusters/.
+struct Cluster {
+  std::string name;
+  std::string description;
+  Topology topology;  // threads_per_rank stays 1: a case says it
+};
+
+// `key=value` of -C: a path into the suite file, e.g. measure.budget_seconds=60 or
+// cases.0.batch.global=16.
 using Override = std::pair<std::string, std::string>;
 
-// Folders with models/, modes/, suites/ ... : the first that exists of $DETTAX_HOME, the source tree this was built from, and
-// <prefix>/share/dettax beside the program.
+// Folders with models/, modes/, suites/ ... : the first that exists of $DETTAX_HOME, the source
+// tree this was built from, and <prefix>/share/dettax beside the program.
 std::string find_home();
 
 // All of these throw Error{config} with `file:line: key: what is wrong; what would be right`.
 Model load_model(const std::string& name_or_path);
 Mode load_mode(const std::string& name_or_path);
 Suite load_suite(const std::string& name_or_path, const std::vector<Override>& overrides = {});
+Cluster load_cluster(const std::string& name_or_path);
 
 // Names that can be given to the loaders, sorted.
 std::vector<std::string> list_models();
 std::vector<std::string> list_modes();
 std::vector<std::string> list_suites();
+std::vector<std::string> list_clusters();
 
-// The suite as YAML with every default written out; loading it gives the same suite and the same hash.
+// The suite as YAML with every default written out; loading it gives the same suite and the same
+// hash.
 std::string dump_suite(const Suite& suite);
 
 // Bytes a worker process of this case and mode needs, by part. All ranks of one process together.
 struct MemoryEstimate {
   int64_t weights = 0, gradients = 0, optimizer = 0, activations = 0, workspace = 0, process = 0;
-  int64_t total() const { return weights + gradients + optimizer + activations + workspace + process; }
+  int64_t total() const {
+    return weights + gradients + optimizer + activations + workspace + process;
+  }
 };
 MemoryEstimate estimate_memory(const Case& planned, const Mode& mode);
 
-// Reason why this case cannot run here and now (unsupported part, does not fit into memory, impossible layout), or nothing.
+// Reason why this case cannot run here and now (unsupported part, does not fit into memory,
+// impossible layout), or nothing.
 std::optional<std::string> refusal(const Case& planned, const Mode& mode, int64_t available_bytes);
 
 }  // namespace dettax

@@ -1,0 +1,244 @@
+#include <charconv>
+
+#include <fmt/format.h>
+
+#include "harness/base/text.h"
+#include "harness/plan/catalog.h"
+#include "harness/plan/loaders.h"
+#include "harness/plan/yaml_reader.h"
+
+namespace dettax {
+namespace {
+
+constexpr IntegerRange kAxis{1, 1'000'000};
+constexpr IntegerRange kBatch{1, 1'000'000'000};
+constexpr size_t kMostCases = 10'000;
+
+const std::vector<std::string>& axis_names() {
+  static const std::vector<std::string> names = {"dp", "tp", "pp", "cp", "ep"};
+  return names;
+}
+
+int* axis_of(Layout& layout, const std::string& name) {
+  if (name == "dp") return &layout.dp;
+  if (name == "tp") return &layout.tp;
+  if (name == "pp") return &layout.pp;
+  if (name == "cp") return &layout.cp;
+  return name == "ep" ? &layout.ep : nullptr;
+}
+
+// One part of dp2.tp4.sp.zero1; false if it is none.
+bool read_layout_part(std::string_view part, Layout& layout) {
+  if (part == "sp") return layout.sequence_parallel = true;
+  const size_t digit = part.find_first_of("0123456789");
+  if (digit == std::string_view::npos) return false;
+  int size = 0;
+  const char* end = part.data() + part.size();
+  const auto [stop, error] = std::from_chars(part.data() + digit, end, size);
+  if (error != std::errc() || stop != end) return false;
+  const std::string name(part.substr(0, digit));
+  if (name == "zero" && size <= 3) {
+    layout.zero_stage = size;
+    return true;
+  }
+  int* axis = axis_of(layout, name);
+  if (axis == nullptr || size < 1 || size > kAxis.high) return false;
+  *axis = size;
+  return true;
+}
+
+Layout read_layout(const Yaml& node, const std::string& key) {
+  Layout layout;
+  if (node.kind == Yaml::Kind::map) {
+    MapReader reader(node, key);
+    for (const std::string& name : axis_names())
+      reader.integer(name, *axis_of(layout, name), kAxis);
+    reader.flag("sequence_parallel", layout.sequence_parallel);
+    reader.integer("zero_stage", layout.zero_stage, {0, 3});
+    reader.finish();
+  } else {
+    for (const std::string& part : split(read_text(node, key), '.')) {
+      if (read_layout_part(part, layout)) continue;
+      throw config_error(
+          node, key,
+          fmt::format("\"{}\" is no part of a layout; it must be like dp2.tp4.pp2.sp.zero1 "
+                      "(axes {})",
+                      part, join(axis_names(), ", ")));
+    }
+  }
+  if (layout.dp % layout.ep != 0) {
+    throw config_error(node, key, fmt::format("ep ({}) must divide dp ({})", layout.ep, layout.dp));
+  }
+  return layout;
+}
+
+void read_batch(MapReader& reader, Case& planned) {
+  const Yaml& node = reader.require("batch");
+  MapReader keys(node, reader.path("batch"));
+  Batch& batch = planned.batch;
+  batch = {0, 0, 0};
+  keys.integer("micro", batch.micro, kBatch);
+  keys.integer("global", batch.global, kBatch);
+  keys.integer("sequence_length", batch.sequence_length, {2, 100'000'000});
+  keys.finish();
+  if (batch.global == 0) throw keys.fault("global", "is missing");
+  if (batch.sequence_length == 0) throw keys.fault("sequence_length", "is missing");
+  const int64_t dp = planned.layout.dp;
+  if (batch.micro == 0 && batch.global % dp == 0) batch.micro = batch.global / dp;
+  const int64_t at_once = std::max<int64_t>(batch.micro, 1) * dp;
+  if (batch.global % at_once != 0) {
+    throw keys.fault(
+        "global",
+        fmt::format("{} is not divisible by micro * dp = {} * {}; {} would be", batch.global,
+                    std::max<int64_t>(batch.micro, 1), dp, (batch.global / at_once + 1) * at_once));
+  }
+}
+
+void read_topology(MapReader& reader, Case& planned) {
+  Topology& topology = planned.topology;
+  const int ranks = planned.layout.ranks();
+  reader.integer("threads", topology.threads_per_rank, {1, 4096});
+  topology.ranks_per_node = 0;
+  const Yaml* node = reader.find("topology");
+  if (node != nullptr) {
+    MapReader keys(*node, reader.path("topology"));
+    keys.integer("nodes", topology.nodes, kAxis);
+    keys.integer("ranks_per_node", topology.ranks_per_node, kAxis);
+    keys.finish();
+  }
+  if (topology.ranks_per_node == 0) topology.ranks_per_node = std::max(1, ranks / topology.nodes);
+  if (int64_t{topology.nodes} * topology.ranks_per_node != ranks) {
+    throw reader.fault(
+        "topology",
+        fmt::format("{} nodes x {} ranks are not the {} ranks of layout {}", topology.nodes,
+                    topology.ranks_per_node, ranks, to_string(planned.layout)));
+  }
+}
+
+void read_data(MapReader& reader, Data& data) {
+  const Yaml* node = reader.find("data");
+  if (node == nullptr) return;
+  MapReader keys(*node, reader.path("data"));
+  const std::vector<std::string> kinds = {"zipf", "text"};
+  if (const Yaml* kind = keys.find("kind"))
+    data.kind = kinds[read_word(*kind, keys.path("kind"), kinds)];
+  keys.number("zipf_exponent", data.zipf_exponent, {0, 10});
+  keys.text("path", data.path);
+  keys.finish();
+  if (data.kind == "text" && data.path.empty()) {
+    throw keys.fault("path", "is missing; kind text needs the path of a file");
+  }
+}
+
+void read_optimizer(MapReader& reader, Optimizer& optimizer) {
+  const Yaml* node = reader.find("optimizer");
+  if (node == nullptr) return;
+  MapReader keys(*node, reader.path("optimizer"));
+  keys.number("learning_rate", optimizer.learning_rate, {0, 100});
+  keys.number("beta1", optimizer.beta1, {0, 0.999999});
+  keys.number("beta2", optimizer.beta2, {0, 0.999999});
+  keys.number("epsilon", optimizer.epsilon, {0, 1, true});
+  keys.number("weight_decay", optimizer.weight_decay, {0, 100});
+  keys.number("clip_norm", optimizer.clip_norm, {.low = 0});
+  keys.finish();
+}
+
+Injection read_injection(const Yaml& node, const std::string& key, int ranks) {
+  MapReader reader(node, key);
+  Injection injection;
+  const std::vector<std::string> kinds = {"slow", "crash", "hang", "nan"};
+  injection.kind = kinds[read_word(reader.require("kind"), reader.path("kind"), kinds)];
+  reader.text("arm", injection.arm);
+  reader.integer("rank", injection.rank, {0, ranks - 1});
+  reader.integer("step", injection.step, {0, 1'000'000'000});
+  reader.text("op", injection.op);
+  reader.number("ratio", injection.ratio, {0, 1000});
+  reader.finish();
+  if (injection.kind == "slow" && injection.ratio == 0) {
+    throw reader.fault("ratio", "is missing; 0.03 makes each step 3 % longer");
+  }
+  return injection;
+}
+
+void read_injections(MapReader& reader, Case& planned) {
+  const Yaml* node = reader.find("injections");
+  if (node == nullptr) return;
+  const std::string key = reader.path("injections");
+  if (node->kind != Yaml::Kind::list) throw config_error(*node, key, "must be a list");
+  for (size_t i = 0; i < node->items.size(); ++i) {
+    planned.injections.push_back(
+        read_injection(node->items[i], fmt::format("{}.{}", key, i), planned.layout.ranks()));
+  }
+}
+
+Case read_case(const Yaml& node, const std::string& key) {
+  MapReader reader(node, key);
+  Case planned;
+  planned.model = read_model(reader.require("model"), reader.path("model"));
+  if (const Yaml* layout = reader.find("layout")) {
+    planned.layout = read_layout(*layout, reader.path("layout"));
+  }
+  reader.word("precision", planned.precision, precision_words());
+  reader.word("backend", planned.backend, backend_words());
+  read_topology(reader, planned);
+  read_batch(reader, planned);
+  read_data(reader, planned.data);
+  read_optimizer(reader, planned.optimizer);
+  if (const Yaml* seed = reader.find("seed")) {
+    planned.seed = static_cast<uint64_t>(read_integer(*seed, reader.path("seed"), {.low = 0}));
+  }
+  read_injections(reader, planned);
+  reader.text("label", planned.label);
+  reader.finish();
+  if (!planned.label.empty()) check_name(node, reader.path("label"), planned.label);
+  return planned;
+}
+
+// The entry with `axis` replaced by each of its values in turn.
+std::vector<Yaml> expand(const std::vector<Yaml>& entries, const std::string& axis,
+                         const std::string& key) {
+  std::vector<Yaml> result;
+  for (const Yaml& entry : entries) {
+    const Yaml* values = entry.find(axis);
+    if (values == nullptr || values->kind != Yaml::Kind::list) {
+      result.push_back(entry);
+      continue;
+    }
+    if (values->items.empty()) throw config_error(*values, key + "." + axis, "is an empty list");
+    for (const Yaml& value : values->items) {
+      result.push_back(entry);
+      for (auto& [name, target] : result.back().entries) {
+        if (name == axis) target = value;
+      }
+      if (result.size() > kMostCases) {
+        throw config_error(entry, key, fmt::format("expands to more than {} cases", kMostCases));
+      }
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+const std::vector<std::string>& precision_words() {
+  static const std::vector<std::string> words = {"fp32",   "tf32",   "bf16", "fp16",
+                                                 "fp8_cs", "fp8_mx", "nvfp4"};
+  return words;
+}
+const std::vector<std::string>& backend_words() {
+  static const std::vector<std::string> words = {"cpu", "cuda"};
+  return words;
+}
+
+std::vector<Case> read_cases(const Yaml& entry, const std::string& key) {
+  std::vector<Yaml> entries = {entry};
+  for (const char* axis : {"model", "layout", "precision", "threads", "batch"}) {
+    entries = expand(entries, axis, key);
+  }
+  std::vector<Case> cases;
+  cases.reserve(entries.size());
+  for (const Yaml& single : entries) cases.push_back(read_case(single, key));
+  return cases;
+}
+
+}  // namespace dettax

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "harness/plan/yaml.h"
+
+namespace dettax {
+
+// The kinds of data files that have names; each has a folder under the home.
+enum class FileKind { model, mode, cluster, suite };
+
+std::vector<std::string> list_names(FileKind kind);
+
+// Whether this is a path (has a slash or ends in .yaml or .yml) rather than a name of the catalog.
+bool is_path(const std::string& name_or_path);
+
+// The file of a name or path. Throws Error{config} `model "x" does not exist; did you mean "y"?`.
+std::string resolve(FileKind kind, const std::string& name_or_path);
+
+// The same for a reference inside another file, which the message then names.
+std::string resolve(FileKind kind, const Yaml& reference, const std::string& key);
+
+// Name of a file without folder and ending.
+std::string stem(const std::string& path);
+
+// Throws unless the name is safe as a part of a file name and of a label.
+void check_name(const Yaml& node, const std::string& key, const std::string& name);
+
+}  // namespace dettax

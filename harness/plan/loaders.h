@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "harness/plan/case.h"
+#include "harness/plan/yaml.h"
+
+namespace dettax {
+
+// References inside a suite: a name or path, or a mapping whose keys lie over those of its `base`.
+Model read_model(const Yaml& node, const std::string& key);
+Mode read_mode(const Yaml& node, const std::string& key);
+
+// All cases of one entry of `cases`: the cross product of its lists.
+std::vector<Case> read_cases(const Yaml& entry, const std::string& key);
+
+// Everything written out, in the form the readers take.
+Yaml model_yaml(const Model& model);
+Yaml mode_yaml(const Mode& mode);
+Yaml case_yaml(const Case& planned);
+
+// Name tables of the enumerations, in the order of their values.
+const std::vector<std::string>& precision_words();
+const std::vector<std::string>& backend_words();
+const std::vector<std::string>& norm_words();
+const std::vector<std::string>& activation_words();
+const std::vector<std::string>& position_words();
+
+}  // namespace dettax

@@ -1,0 +1,159 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "harness/base/text.h"
+#include "harness/plan/catalog.h"
+#include "harness/plan/loaders.h"
+#include "harness/plan/suite.h"
+#include "harness/plan/yaml_reader.h"
+
+namespace dettax {
+namespace {
+
+constexpr NumberRange kSeconds{0, 1e7, true};
+
+void read_measure(MapReader& reader, MeasureSettings& measure) {
+  const Yaml* node = reader.find("measure");
+  if (node == nullptr) return;
+  MapReader keys(*node, reader.path("measure"));
+  keys.integer("warmup_steps_min", measure.warmup_steps_min, {0, 1'000'000});
+  keys.integer("warmup_steps_max", measure.warmup_steps_max, {0, 1'000'000});
+  keys.integer("steps_per_block", measure.steps_per_block, {0, 1'000'000});
+  keys.number("block_seconds", measure.block_seconds, kSeconds);
+  keys.integer("rounds_min", measure.rounds_min, {2, 1'000'000});
+  keys.integer("rounds_max", measure.rounds_max, {2, 1'000'000});
+  keys.number("budget_seconds", measure.budget_seconds, kSeconds);
+  keys.number("target_half_width", measure.target_half_width, {0, 1, true});
+  keys.number("confidence", measure.confidence, {0.5, 0.9999});
+  keys.number("case_timeout_seconds", measure.case_timeout_seconds, kSeconds);
+  keys.number("step_timeout_seconds", measure.step_timeout_seconds, kSeconds);
+  keys.finish();
+  if (measure.warmup_steps_max < measure.warmup_steps_min) {
+    throw keys.fault("warmup_steps_max", fmt::format("must be at least warmup_steps_min ({})",
+                                                     measure.warmup_steps_min));
+  }
+  if (measure.rounds_max < measure.rounds_min) {
+    throw keys.fault("rounds_max",
+                     fmt::format("must be at least rounds_min ({})", measure.rounds_min));
+  }
+}
+
+void read_evidence(MapReader& reader, EvidenceSettings& evidence) {
+  const Yaml* node = reader.find("evidence");
+  if (node == nullptr) return;
+  MapReader keys(*node, reader.path("evidence"));
+  keys.integer("steps", evidence.steps, {1, 1'000'000});
+  keys.integer("runs", evidence.runs, {2, 1000});
+  keys.flag("relaunch", evidence.relaunch);
+  keys.flag("other_threads", evidence.other_threads);
+  keys.flag("other_ranks", evidence.other_ranks);
+  keys.finish();
+}
+
+void read_thresholds(MapReader& reader, Thresholds& thresholds) {
+  const Yaml* node = reader.find("thresholds");
+  if (node == nullptr) return;
+  MapReader keys(*node, reader.path("thresholds"));
+  const Yaml* limit = keys.find("max_overhead_ratio");
+  if (limit != nullptr && limit->kind != Yaml::Kind::null) {
+    // A ratio: 1.10 is 10 % slower, and 0.10 would fail everything.
+    thresholds.max_overhead_ratio =
+        read_number(*limit, keys.path("max_overhead_ratio"), {.low = 1});
+  }
+  keys.finish();
+}
+
+void check_arm_name(const MapReader& reader, const Suite& suite, const Mode& mode, const Yaml& node,
+                    const std::string& key) {
+  if (mode.name == "control")
+    throw config_error(node, key, "control is the name of the second fast arm");
+  bool taken = mode.name == suite.fast.name;
+  for (const Mode& other : suite.modes) taken = taken || other.name == mode.name;
+  if (taken) {
+    throw config_error(node, key,
+                       fmt::format("a second arm named \"{}\" in {}; give it a name of its own",
+                                   mode.name, reader.path("modes")));
+  }
+}
+
+void read_modes(MapReader& reader, Suite& suite) {
+  const Yaml* fast = reader.find("fast");
+  suite.fast = fast == nullptr ? load_mode("fast") : read_mode(*fast, reader.path("fast"));
+  const Yaml& node = reader.require("modes");
+  const std::string key = reader.path("modes");
+  const std::vector<Yaml> items =
+      node.kind == Yaml::Kind::list ? node.items : std::vector<Yaml>{node};
+  if (items.empty()) throw config_error(node, key, "is an empty list; it must name a mode");
+  for (size_t i = 0; i < items.size(); ++i) {
+    const std::string item_key = fmt::format("{}.{}", key, i);
+    Mode mode = read_mode(items[i], item_key);
+    check_arm_name(reader, suite, mode, items[i], item_key);
+    suite.modes.push_back(std::move(mode));
+  }
+}
+
+void check_injections(const Suite& suite, const Case& planned, const Yaml& node,
+                      const std::string& key) {
+  std::vector<std::string> arms = {suite.fast.name, "control"};
+  for (const Mode& mode : suite.modes) arms.push_back(mode.name);
+  for (const Injection& injection : planned.injections) {
+    if (injection.arm.empty() || std::count(arms.begin(), arms.end(), injection.arm) > 0) continue;
+    throw config_error(
+        node, key + ".injections",
+        fmt::format("no arm \"{}\"{}", injection.arm, did_you_mean(injection.arm, arms)));
+  }
+}
+
+void add_cases(Suite& suite, const Yaml& entry, const std::string& key) {
+  for (Case& planned : read_cases(entry, key)) {
+    check_injections(suite, planned, entry, key);
+    for (const Case& other : suite.cases) {
+      if (other.id() != planned.id()) continue;
+      throw config_error(entry, key,
+                         fmt::format("a second case {}; a `label` tells them apart", planned.id()));
+    }
+    suite.cases.push_back(std::move(planned));
+  }
+}
+
+void read_all_cases(MapReader& reader, Suite& suite) {
+  Yaml defaults = yaml_map({});
+  if (const Yaml* node = reader.find("defaults")) {
+    MapReader must_be_a_map(*node, reader.path("defaults"));
+    defaults = *node;
+  }
+  const Yaml& node = reader.require("cases");
+  const std::string key = reader.path("cases");
+  if (node.kind != Yaml::Kind::list) throw config_error(node, key, "must be a list of cases");
+  if (node.items.empty()) throw config_error(node, key, "is an empty list; it must hold a case");
+  for (size_t i = 0; i < node.items.size(); ++i) {
+    const std::string item_key = fmt::format("{}.{}", key, i);
+    const MapReader must_be_a_map(node.items[i], item_key);
+    add_cases(suite, merge_yaml(defaults, node.items[i]), item_key);
+  }
+}
+
+}  // namespace
+
+Suite load_suite(const std::string& name_or_path, const std::vector<Override>& overrides) {
+  const std::string path = resolve(FileKind::suite, name_or_path);
+  Yaml root = read_yaml(path);
+  for (const auto& [key, value] : overrides) set_yaml_path(root, key, value);
+  MapReader reader(root, "");
+  Suite suite;
+  suite.name = stem(path);
+  reader.text("name", suite.name);
+  reader.text("description", suite.description);
+  read_modes(reader, suite);
+  read_measure(reader, suite.measure);
+  read_evidence(reader, suite.evidence);
+  read_thresholds(reader, suite.thresholds);
+  read_all_cases(reader, suite);
+  reader.finish();
+  check_name(root, "name", suite.name);
+  suite.hash = hash_text(dump_suite(suite));
+  return suite;
+}
+
+}  // namespace dettax

@@ -1,0 +1,120 @@
+// The only file that sees yaml-cpp.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include <fmt/format.h>
+#include <yaml-cpp/yaml.h>
+
+#include "harness/base/error.h"
+#include "harness/plan/yaml.h"
+
+namespace dettax {
+namespace {
+
+constexpr size_t kLargestFileBytes = 1U << 20U;
+constexpr int kDeepestNesting = 32;
+constexpr int kMostNodes = 100'000;  // aliases can make a small file explode
+
+[[noreturn]] void fail(const std::string& where, const std::string& what) {
+  throw Error(ErrorKind::config, where + ": " + what);
+}
+
+// yaml-cpp's message without line breaks or control characters.
+std::string one_line(std::string text) {
+  std::replace_if(
+      text.begin(), text.end(),
+      [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }, ' ');
+  return text;
+}
+
+class Converter {
+ public:
+  explicit Converter(std::string name) : name_(std::move(name)) {}
+
+  Yaml convert(const YAML::Node& node, int depth) {
+    Yaml result;
+    result.origin = fmt::format("{}:{}", name_, node.Mark().line + 1);
+    if (depth > kDeepestNesting) {
+      fail(result.origin, fmt::format("nested deeper than {} levels", kDeepestNesting));
+    }
+    if (++nodes_ > kMostNodes) fail(result.origin, fmt::format("more than {} values", kMostNodes));
+    switch (node.Type()) {
+      case YAML::NodeType::Scalar:
+        read_scalar(node, result);
+        break;
+      case YAML::NodeType::Sequence:
+        result.kind = Yaml::Kind::list;
+        for (const YAML::Node& item : node) result.items.push_back(convert(item, depth + 1));
+        break;
+      case YAML::NodeType::Map:
+        read_map(node, depth, result);
+        break;
+      default:
+        break;
+    }
+    return result;
+  }
+
+ private:
+  static void read_scalar(const YAML::Node& node, Yaml& result) {
+    result.kind = Yaml::Kind::scalar;
+    result.text = node.Scalar();
+    result.quoted = node.Tag() == "!";
+    if (result.text.find('\0') != std::string::npos)
+      fail(result.origin, "a value holds a zero byte");
+  }
+
+  // yaml-cpp keeps both entries of a duplicate key, and finds the first.
+  void read_map(const YAML::Node& node, int depth, Yaml& result) {
+    result.kind = Yaml::Kind::map;
+    for (const auto& entry : node) {
+      const std::string where = fmt::format("{}:{}", name_, entry.first.Mark().line + 1);
+      if (!entry.first.IsScalar()) fail(where, "a key must be a word");
+      const std::string& key = entry.first.Scalar();
+      if (const Yaml* before = result.find(key)) {
+        fail(where, fmt::format("{}: given twice; first at {}", one_line(key), before->origin));
+      }
+      Yaml value = convert(entry.second, depth + 1);
+      value.origin = where;
+      result.entries.emplace_back(key, std::move(value));
+    }
+  }
+
+  std::string name_;
+  int nodes_ = 0;
+};
+
+}  // namespace
+
+Yaml parse_yaml(const std::string& text, const std::string& name) {
+  try {
+    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
+    if (documents.empty() || (documents.size() == 1 && documents.front().IsNull())) {
+      fail(name, "is empty");
+    }
+    if (documents.size() > 1) {
+      fail(name, fmt::format("holds {} YAML documents; it must hold one", documents.size()));
+    }
+    return Converter(name).convert(documents.front(), 0);
+  } catch (const YAML::Exception& error) {
+    const std::string what = "is not valid YAML: " + one_line(error.msg);
+    fail(error.mark.is_null() ? name : fmt::format("{}:{}", name, error.mark.line + 1), what);
+  }
+}
+
+Yaml read_yaml(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored))
+    fail(path, "is a folder; it must be a YAML file");
+  std::ifstream file(path, std::ios::binary);
+  if (!file) fail(path, "cannot be read; does it exist?");
+  std::string text(kLargestFileBytes + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(file.gcount()));
+  if (text.size() > kLargestFileBytes) fail(path, "is larger than 1 MiB; is it a configuration?");
+  if (text.find('\0') != std::string::npos) fail(path, "is not a text file: it holds a zero byte");
+  return parse_yaml(text, path);
+}
+
+}  // namespace dettax
