@@ -1,0 +1,101 @@
+#include <bit>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "harness/base/format.h"
+#include "harness/plan/suite.h"
+
+namespace dettax {
+namespace {
+
+using Reason = std::optional<std::string>;
+
+Reason unsupported_part(const Case& planned) {
+  const Layout& layout = planned.layout;
+  if (planned.backend == Backend::cuda) {
+    return "backend cuda is not available: this build has no CUDA backend; use backend: cpu";
+  }
+  if (planned.precision != Precision::fp32) {
+    return fmt::format("precision {} is not available on the cpu backend yet; use fp32",
+                       to_string(planned.precision));
+  }
+  if (layout.ranks() != layout.dp || layout.ep > 1 || layout.sequence_parallel ||
+      layout.zero_stage > 0) {
+    return fmt::format("layout {} is not available yet; only data parallelism (dpN) is",
+                       to_string(layout));
+  }
+  if (planned.topology.nodes > 1) {
+    return fmt::format("topology.nodes {} is not available yet; ranks are threads of one process",
+                       planned.topology.nodes);
+  }
+  if (planned.model.moe) {
+    return fmt::format("model {} has experts, which are not available yet", planned.model.name);
+  }
+  if (planned.model.latent_attention) {
+    return fmt::format("model {} has latent attention, which is not available yet",
+                       planned.model.name);
+  }
+  return std::nullopt;
+}
+
+Reason unusable_data(const Case& planned) {
+  if (planned.batch.sequence_length > planned.model.context) {
+    return fmt::format("batch.sequence_length {} is longer than the context {} of model {}",
+                       planned.batch.sequence_length, planned.model.context, planned.model.name);
+  }
+  if (planned.data.kind != "text") return std::nullopt;
+  std::error_code error;
+  const std::string& path = planned.data.path;
+  const auto bytes = std::filesystem::file_size(path, error);
+  if (error) return fmt::format("data.path {}: {}", path, error.message());
+  if (bytes <= static_cast<uintmax_t>(planned.batch.sequence_length)) {
+    return fmt::format("data.path {} has {} bytes; a sequence of {} needs at least {}", path, bytes,
+                       planned.batch.sequence_length, planned.batch.sequence_length + 1);
+  }
+  if (planned.model.vocabulary < 256) {
+    return fmt::format("data.kind text has 256 tokens; model {} has a vocabulary of {}",
+                       planned.model.name, planned.model.vocabulary);
+  }
+  return std::nullopt;
+}
+
+// Invariant sums run over binary trees aligned at sample 0, which micro-batches and ranks must be
+// whole subtrees of.
+Reason not_invariant(const Case& planned, const Mode& mode) {
+  const bool trees = mode.claims_invariant || mode.knobs.gemm == Order::invariant ||
+                     mode.knobs.collectives == Order::invariant;
+  if (!trees) return std::nullopt;
+  const auto no_power = [](int64_t value) {
+    return value < 1 || !std::has_single_bit(static_cast<uint64_t>(value));
+  };
+  const char* rule = "invariant sums need a power of two";
+  if (no_power(planned.batch.micro)) {
+    return fmt::format("batch.micro {}: {}", planned.batch.micro, rule);
+  }
+  if (no_power(planned.layout.dp)) return fmt::format("layout.dp {}: {}", planned.layout.dp, rule);
+  if (no_power(planned.micro_batches())) {
+    return fmt::format("batch.global {} makes {} micro-batches a rank: {}", planned.batch.global,
+                       planned.micro_batches(), rule);
+  }
+  return std::nullopt;
+}
+
+Reason too_large(const Case& planned, const Mode& mode, int64_t available_bytes) {
+  const int64_t needed = estimate_memory(planned, mode).total();
+  if (needed <= available_bytes) return std::nullopt;
+  return fmt::format("needs about {} of memory, {} are available",
+                     format_bytes(static_cast<double>(needed)),
+                     format_bytes(static_cast<double>(available_bytes)));
+}
+
+}  // namespace
+
+std::optional<std::string> refusal(const Case& planned, const Mode& mode, int64_t available_bytes) {
+  if (Reason reason = unsupported_part(planned)) return reason;
+  if (Reason reason = unusable_data(planned)) return reason;
+  if (Reason reason = not_invariant(planned, mode)) return reason;
+  return too_large(planned, mode, available_bytes);
+}
+
+}  // namespace dettax
