@@ -19,7 +19,8 @@ class StepObserver {
   virtual void on_op(std::string_view path) = 0;
   // After an op: one of its outputs, complete on the device. first_index is the index of its first element in the whole (unsharded)
   // tensor.
-  virtual void on_tensor(std::string_view path, std::string_view tensor_name, const Tensor& tensor, uint64_t first_index) = 0;
+  virtual void on_tensor(std::string_view path, std::string_view tensor_name, const Tensor& tensor,
+                         uint64_t first_index) = 0;
 };
 
 }  // namespace dettax

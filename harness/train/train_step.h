@@ -17,9 +17,9 @@ namespace dettax {
 
 // What a step reports on every rank alike (summed over the data-parallel group).
 struct StepResult {
-  float loss = 0;            // mean over all tokens of the global batch
-  float gradient_norm = 0;   // before clipping
-  bool finite = true;        // both are
+  float loss = 0;           // mean over all tokens of the global batch
+  float gradient_norm = 0;  // before clipping
+  bool finite = true;       // both are
 };
 
 // The one object that is checked, timed and profiled: a real training step of one rank. It borrows device and communicator, which
@@ -38,8 +38,13 @@ class TrainStep {
   StepResult step();
   int64_t steps_done() const;
 
-  // Null takes it away. The observer must outlive its use.
+  // Null takes it away. The observer must outlive its use. Also for reset(), which shows nothing.
   void observe(StepObserver* observer);
+
+  // The op that was issued last, by its path without the micro-batch; "idle" between steps. Text and count (of ops since
+  // construction) may be read from another thread at any time, also while a step hangs; the text lives as long as this object.
+  const char* current_op() const;
+  int64_t ops_issued() const;
 
   // State that survives a step, in a fixed order: weights, both moments (names end in .first_moment, .second_moment), then the random
   // number and data positions.
@@ -54,7 +59,7 @@ class TrainStep {
   const std::vector<Parameter>& parameters() const;
 
   double flops_per_step() const;
-  int64_t tokens_per_step() const;   // of the global batch
+  int64_t tokens_per_step() const;  // of the global batch
   int64_t allocated_bytes() const;
 
  private:

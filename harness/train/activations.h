@@ -1,0 +1,43 @@
+#pragma once
+
+#include <vector>
+
+#include "harness/device/tensor.h"
+#include "harness/plan/case.h"
+#include "harness/train/arena.h"
+
+namespace dettax {
+
+// What the forward pass of a layer keeps for the backward pass. M = rows of a micro-batch, C = width, F = width of the MLP.
+struct LayerActivations {
+  Tensor norm1, mean1, rstd1;     // [M,C], [M], [M]; no mean for the rms norm
+  Tensor qkv;                     // [M, qkv width]
+  Tensor attention, log_sum_exp;  // [M, attention width], [samples, heads, T]
+  Tensor middle;                  // [M,C]: the residual stream behind the attention
+  Tensor norm2, mean2, rstd2;
+  Tensor up;         // before the activation function: [M,F], gate and up [M,2F] for swiglu
+  Tensor activated;  // [M,F]
+  Tensor output;     // [M,C]: the residual stream behind the layer
+};
+
+// Everything a step writes beside weights, gradients and moments.
+struct Activations {
+  Tensor tokens, targets;  // i32 [M]
+  Tensor embedding;        // [M,C]
+  std::vector<LayerActivations> layers;
+  Tensor final_norm, final_mean, final_rstd;
+  Tensor logits;                    // [M,V], or the scratch of the fused loss
+  Tensor losses;                    // [M]
+  Tensor loss_sums;                 // one a micro-batch
+  Tensor loss, norm_squares, clip;  // scalars of the step
+
+  // Gradients with respect to activations, each alive within one layer; `residual` goes through all of them.
+  Tensor d_residual, d_branch;  // [M,C]; d_branch only with dropout
+  Tensor d_norm;                // [M,C]
+  Tensor d_activated, d_up;     // [M,F], [M,2F]; for gelu d_up is d_activated
+  Tensor d_attention, d_qkv;
+};
+
+Activations lay_out_activations(const Case& planned, const Knobs& knobs, Arena& arena);
+
+}  // namespace dettax

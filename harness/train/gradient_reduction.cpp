@@ -1,0 +1,53 @@
+#include "harness/train/gradient_reduction.h"
+
+namespace dettax {
+namespace {
+
+constexpr int64_t kBucketFloats = 25'000'000 / 4;
+
+void reduce_bucket(StepContext& c, const Bucket& bucket, Device& device,
+                   Communicator& communicator) {
+  const Tensor gradients = c.parameters.gradient_range(bucket.begin, bucket.end);
+  c.begin(Op::bucket);
+  device.synchronize();
+  communicator.all_reduce(gradients.f32(), gradients.count(), c.knobs.collectives);
+  if (c.probe.observed()) c.probe.output("gradients" + std::to_string(bucket.begin), gradients, 0);
+}
+
+void add_apart_head(StepContext& c) {
+  c.begin(Op::tied_head);
+  c.ops.add(c.gradient(c.layout.embedding), c.parameters.head_gradient());
+  c.show_gradient(c.layout.embedding);
+}
+
+}  // namespace
+
+std::vector<Bucket> make_buckets(const ModelLayout& layout, const ParameterStore& parameters) {
+  std::vector<int64_t> starts;  // of everything that has a gradient of its own
+  for (size_t p = 0; p < layout.parameters.size(); ++p)
+    starts.push_back(parameters.offset(static_cast<int>(p)));
+  if (parameters.apart()) {
+    starts.push_back(parameters.head_gradient().f32() - parameters.all_gradients().f32());
+  }
+  std::vector<Bucket> buckets;
+  int64_t end = parameters.gradient_count();
+  for (size_t i = starts.size(); i-- > 0;) {
+    if (end - starts[i] < kBucketFloats && i > 0) continue;
+    buckets.push_back({starts[i], end});
+    end = starts[i];
+  }
+  return buckets;
+}
+
+void reduce_gradients(StepContext& c, const std::vector<Bucket>& buckets, Device& device,
+                      Communicator& communicator) {
+  if (communicator.size() > 1) {
+    for (const Bucket& bucket : buckets) reduce_bucket(c, bucket, device, communicator);
+  }
+  if (c.parameters.apart()) add_apart_head(c);
+  if (!c.probe.observed()) return;
+  c.begin(Op::gradients);
+  for (size_t p = 0; p < c.layout.parameters.size(); ++p) c.show_gradient(static_cast<int>(p));
+}
+
+}  // namespace dettax

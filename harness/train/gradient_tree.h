@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+
+#include "harness/train/step_context.h"
+
+namespace dettax {
+
+// How the gradients of a rank's micro-batches are added. In place: each onto the sum so far. As a tree: each into a copy of its own,
+// and copies merged like the digits of a binary counter, ((0+1)+(2+3))+...: with micro-batches of a power of two of samples that
+// continues the tree over samples inside the ops, so that the bits do not depend on the size of a micro-batch.
+struct GradientTree {
+  bool tree = false;
+  int64_t micro_batches = 1;
+
+  // Whether this mode wants its gradients added as a tree.
+  static bool wanted(const Knobs& knobs);
+  // Copies of the gradients alive at once: 1 in place, else 1 + the levels of the tree.
+  int copies() const;
+  // The copy that micro-batch i writes, and whether it adds to it.
+  int copy_for(int64_t micro_batch) const;
+  bool accumulates(int64_t micro_batch) const { return !tree && micro_batch > 0; }
+  // Merges what micro-batch i, now complete, makes mergeable; after the last one all is in copy 0.
+  void merge(StepContext& c, int64_t micro_batch) const;
+};
+
+}  // namespace dettax

@@ -1,0 +1,99 @@
+#include <cmath>
+
+#include "harness/train/layer.h"
+
+namespace dettax {
+namespace {
+
+// Both gradients of a linear layer: dx from dy and the weight, then those of weight and bias from dy and the kept input.
+struct LinearGradient {
+  Op input_op, weight_op;
+  Tensor dx, dy, x;
+  Tensor gelu_pre_activation;
+};
+void linear_backward(StepContext& c, const LinearParameters& p, const LinearGradient& g) {
+  c.fresh(g.dx);
+  c.begin(g.input_op);
+  c.ops.linear_backward_input(
+      {g.dx, g.dy, c.value(p.weight), g.gelu_pre_activation, false, c.knobs.dynamic_schedule});
+  c.show("dx", g.dx);
+  c.begin(g.weight_op);
+  LinearBackwardWeight call;
+  call.dw = c.gradient(p.weight);
+  call.dbias = c.gradient(p.bias);
+  call.dy = g.dy;
+  call.x = g.x;
+  call.accumulate = c.accumulate;
+  call.samples = c.samples;
+  call.sum = c.sum(c.knobs.gemm);
+  c.ops.linear_backward_weight(call);
+  c.show_gradient(p.weight);
+  c.show_gradient(p.bias);
+}
+
+// The gradient of a branch is that of the residual stream, but for the elements that were dropped.
+Tensor branch_gradient(StepContext& c, Op op, uint32_t dropout_place) {
+  if (c.model.dropout == 0) return c.buffers.d_residual;
+  c.fresh(c.buffers.d_branch);
+  dropout(c, op, dropout_place, c.buffers.d_branch, c.buffers.d_residual);
+  return c.buffers.d_branch;
+}
+
+void mlp_backward(StepContext& c, const LayerParameters& p, const LayerActivations& a,
+                  uint32_t dropout_place) {
+  const Activations& b = c.buffers;
+  const Tensor dy = branch_gradient(c, Op::mlp_dropout, dropout_place);
+  LinearGradient down{Op::mlp_down, Op::mlp_down_weight, b.d_activated, dy, a.activated, {}};
+  if (c.model.activation == Activation::gelu) down.gelu_pre_activation = a.up;
+  linear_backward(c, p.down, down);
+  if (c.model.activation == Activation::swiglu) {
+    c.fresh(b.d_up);
+    c.begin(Op::swiglu);
+    c.ops.swiglu_backward({b.d_up, b.d_activated, a.up});
+    c.show("dx", b.d_up);
+  }
+  linear_backward(c, p.up, {Op::mlp_up, Op::mlp_up_weight, b.d_norm, b.d_up, a.norm2, {}});
+  norm_backward(c, Op::norm2, p.norm2, a.middle, {a.norm2, a.mean2, a.rstd2}, true);
+}
+
+void attention_backward(StepContext& c, const LayerActivations& a) {
+  const Activations& b = c.buffers;
+  c.fresh(b.d_qkv);
+  c.begin(Op::attention);
+  AttentionBackward call;
+  call.dqkv = b.d_qkv;
+  call.dout = b.d_attention;
+  call.out = a.attention;
+  call.log_sum_exp = a.log_sum_exp;
+  call.qkv = a.qkv;
+  call.samples = c.samples;
+  call.heads = c.model.heads;
+  call.key_value_heads = c.model.key_value_heads;
+  call.scale = 1.0 / std::sqrt(static_cast<double>(c.model.head_width));
+  call.sum = c.sum(c.knobs.attention);
+  c.ops.attention_backward(call);
+  c.show("dqkv", b.d_qkv);
+  if (c.model.position != Position::rope) return;
+  c.begin(Op::rope);
+  c.ops.rope(
+      {b.d_qkv, c.samples, c.model.heads, c.model.key_value_heads, c.model.rope_theta, true});
+  c.show("dqkv", b.d_qkv);
+}
+
+}  // namespace
+
+void layer_backward(StepContext& c, const Tensor& x) {
+  const Activations& b = c.buffers;
+  const LayerActivations& a = b.layers[static_cast<size_t>(c.layer)];
+  const LayerParameters& p = c.layout.layers[static_cast<size_t>(c.layer)];
+  const auto place = static_cast<uint32_t>(2 * c.layer);
+  mlp_backward(c, p, a, place + 2);
+  const Tensor dy = branch_gradient(c, Op::projection_dropout, place + 1);
+  linear_backward(c, p.projection,
+                  {Op::projection, Op::projection_weight, b.d_attention, dy, a.attention, {}});
+  attention_backward(c, a);
+  linear_backward(c, p.qkv, {Op::qkv, Op::qkv_weight, b.d_norm, b.d_qkv, a.norm1, {}});
+  norm_backward(c, Op::norm1, p.norm1, x, {a.norm1, a.mean1, a.rstd1}, true);
+}
+
+}  // namespace dettax

@@ -1,0 +1,105 @@
+#include <cmath>
+
+#include "harness/train/layer.h"
+
+namespace dettax {
+namespace {
+
+void linear(StepContext& c, Op op, const LinearParameters& p, LinearForward call) {
+  call.w = c.value(p.weight);
+  call.bias = c.value(p.bias);
+  call.dynamic_schedule = c.knobs.dynamic_schedule;
+  c.fresh(call.pre_activation);
+  c.fresh(call.y);
+  c.begin(op);
+  c.ops.linear_forward(call);
+  c.show("pre_activation", call.pre_activation);
+  c.show("y", call.y);
+}
+
+Epilogue plain(const LinearParameters& p) {
+  return p.bias == kNoParameter ? Epilogue::none : Epilogue::bias;
+}
+
+// y = x w^T + residual, where the branch is dropped out before the sum if the model says so.
+struct BranchEnd {
+  Op op, dropout, residual;
+  uint32_t dropout_place;
+};
+void end_branch(StepContext& c, const BranchEnd& end, const LinearParameters& p, const Tensor& x,
+                const Tensor& residual, const Tensor& y) {
+  LinearForward call;
+  call.x = x;
+  call.y = y;
+  if (c.model.dropout == 0) {
+    call.residual = residual;
+    call.epilogue = p.bias == kNoParameter ? Epilogue::residual : Epilogue::bias_residual;
+    linear(c, end.op, p, call);
+    return;
+  }
+  call.epilogue = plain(p);
+  linear(c, end.op, p, call);
+  dropout(c, end.dropout, end.dropout_place, y, y);
+  c.begin(end.residual);
+  c.ops.add(y, residual);
+  c.show("y", y);
+}
+
+void attention(StepContext& c, const LayerActivations& a) {
+  if (c.model.position == Position::rope) {
+    c.begin(Op::rope);
+    c.ops.rope(
+        {a.qkv, c.samples, c.model.heads, c.model.key_value_heads, c.model.rope_theta, false});
+    c.show("qkv", a.qkv);
+  }
+  c.fresh(a.attention);
+  c.fresh(a.log_sum_exp);
+  c.begin(Op::attention);
+  c.ops.attention_forward({a.attention, a.log_sum_exp, a.qkv, c.samples, c.model.heads,
+                           c.model.key_value_heads,
+                           1.0 / std::sqrt(static_cast<double>(c.model.head_width))});
+  c.show("out", a.attention);
+  c.show("log_sum_exp", a.log_sum_exp);
+}
+
+void activate_up(StepContext& c, const LinearParameters& p, const LayerActivations& a) {
+  LinearForward call;
+  call.x = a.norm2;
+  if (c.model.activation == Activation::gelu) {
+    call.y = a.activated;
+    call.pre_activation = a.up;
+    call.epilogue = Epilogue::bias_gelu;
+    linear(c, Op::mlp_up, p, call);
+    return;
+  }
+  call.y = a.up;
+  call.epilogue = plain(p);
+  linear(c, Op::mlp_up, p, call);
+  c.fresh(a.activated);
+  c.begin(Op::swiglu);
+  c.ops.swiglu_forward({a.activated, a.up});
+  c.show("y", a.activated);
+}
+
+}  // namespace
+
+void layer_forward(StepContext& c, const Tensor& x) {
+  const LayerActivations& a = c.buffers.layers[static_cast<size_t>(c.layer)];
+  const LayerParameters& p = c.layout.layers[static_cast<size_t>(c.layer)];
+  const auto place = static_cast<uint32_t>(2 * c.layer);
+  norm_forward(c, Op::norm1, p.norm1, x, {a.norm1, a.mean1, a.rstd1});
+  LinearForward qkv;
+  qkv.x = a.norm1;
+  qkv.y = a.qkv;
+  qkv.epilogue = plain(p.qkv);
+  linear(c, Op::qkv, p.qkv, qkv);
+  attention(c, a);
+  end_branch(c, {Op::projection, Op::projection_dropout, Op::projection_residual, place + 1},
+             p.projection, a.attention, x, a.middle);
+  norm_forward(c, Op::norm2, p.norm2, a.middle, {a.norm2, a.mean2, a.rstd2});
+  activate_up(c, p.up, a);
+  end_branch(c, {Op::mlp_down, Op::mlp_dropout, Op::mlp_residual, place + 2}, p.down, a.activated,
+             a.middle, a.output);
+}
+
+}  // namespace dettax

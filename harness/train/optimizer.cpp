@@ -1,0 +1,58 @@
+#include "harness/train/optimizer.h"
+
+#include <cmath>
+
+namespace dettax {
+namespace {
+
+// Parameter by parameter in the order of the layout, all into one scalar.
+float gradient_norm(StepContext& c, Device& device) {
+  const Tensor& squares = c.buffers.norm_squares;
+  c.begin(Op::gradient_norm);
+  for (int p = 0; p < static_cast<int>(c.parameters.size()); ++p) {
+    c.ops.sum_of_squares({squares, c.gradient(p), p > 0, c.sum(c.knobs.grad_norm)});
+  }
+  c.probe.output("squares", squares, 0);
+  float sum = 0;
+  device.copy_to_host(&sum, squares.data, sizeof sum);
+  return std::sqrt(sum);
+}
+
+float clip_factor(StepContext& c, const Optimizer& settings, Device& device, float norm) {
+  float factor = 1;
+  if (settings.clip_norm > 0 && norm > static_cast<float>(settings.clip_norm)) {
+    factor = static_cast<float>(settings.clip_norm) / norm;
+  }
+  c.begin(Op::clip);
+  device.copy_from_host(c.buffers.clip.data, &factor, sizeof factor);
+  c.probe.output("factor", c.buffers.clip, 0);
+  return factor;
+}
+
+}  // namespace
+
+float update_weights(StepContext& c, const Optimizer& settings, Device& device, int64_t t) {
+  c.phase = Phase::optimizer;
+  const float norm = gradient_norm(c, device);
+  const float factor = clip_factor(c, settings, device, norm);
+  c.begin(Op::adamw);
+  for (int p = 0; p < static_cast<int>(c.parameters.size()); ++p) {
+    AdamW call;
+    call.weights = c.value(p);
+    call.gradients = c.gradient(p);
+    call.first_moment = c.parameters.first_moment(p);
+    call.second_moment = c.parameters.second_moment(p);
+    call.learning_rate = settings.learning_rate;
+    call.beta1 = settings.beta1;
+    call.beta2 = settings.beta2;
+    call.epsilon = settings.epsilon;
+    call.weight_decay =
+        c.layout.parameters[static_cast<size_t>(p)].matrix ? settings.weight_decay : 0;
+    call.gradient_scale = static_cast<double>(factor);
+    call.step = t;
+    c.ops.adamw(call);
+  }
+  return norm;
+}
+
+}  // namespace dettax

@@ -1,0 +1,82 @@
+#include "harness/train/probe.h"
+
+#include <array>
+
+namespace dettax {
+namespace {
+
+constexpr std::array<std::string_view, kPhaseCount> kPhaseNames{"forward", "backward", "reduce",
+                                                                "optimizer"};
+
+constexpr std::array<std::string_view, kOpCount> kOpNames{"data",
+                                                          "embedding",
+                                                          "embedding_dropout",
+                                                          "norm1",
+                                                          "qkv",
+                                                          "qkv_weight",
+                                                          "rope",
+                                                          "attention",
+                                                          "projection",
+                                                          "projection_weight",
+                                                          "projection_dropout",
+                                                          "projection_residual",
+                                                          "norm2",
+                                                          "mlp_up",
+                                                          "mlp_up_weight",
+                                                          "swiglu",
+                                                          "mlp_down",
+                                                          "mlp_down_weight",
+                                                          "mlp_dropout",
+                                                          "mlp_residual",
+                                                          "final_norm",
+                                                          "head",
+                                                          "head_weight",
+                                                          "cross_entropy",
+                                                          "head_loss",
+                                                          "loss_sum",
+                                                          "memory_fill",
+                                                          "gradient_tree",
+                                                          "gradients",
+                                                          "bucket",
+                                                          "tied_head",
+                                                          "loss",
+                                                          "gradient_norm",
+                                                          "clip",
+                                                          "adamw"};
+
+std::string path_of(int phase, int64_t layer, int op) {
+  std::string path(kPhaseNames[static_cast<size_t>(phase)]);
+  if (layer != kNoLayer) path += "/layer" + std::to_string(layer);
+  return path.append("/").append(kOpNames[static_cast<size_t>(op)]);
+}
+
+}  // namespace
+
+Probe::Probe(int64_t layers, int64_t micro_batches) : layers_(layers), several_(micro_batches > 1) {
+  for (int phase = 0; phase < kPhaseCount; ++phase) {
+    for (int64_t layer = kNoLayer; layer < layers; ++layer) {
+      for (int op = 0; op < kOpCount; ++op) paths_.push_back(path_of(phase, layer, op));
+    }
+  }
+}
+
+void Probe::enter_micro_batch(int64_t index) {
+  prefix_.clear();
+  if (several_ && observed()) prefix_ = "micro" + std::to_string(index) + "/";
+}
+
+void Probe::begin(Phase phase, int64_t layer, Op op) {
+  const int64_t row = static_cast<int64_t>(phase) * (layers_ + 1) + layer + 1;
+  const std::string& path = paths_[static_cast<size_t>(row * kOpCount + static_cast<int64_t>(op))];
+  current_.store(path.c_str(), std::memory_order_relaxed);
+  issued_.fetch_add(1, std::memory_order_relaxed);
+  if (observer_ == nullptr) return;
+  full_path_ = prefix_ + path;
+  observer_->on_op(full_path_);
+}
+
+void Probe::output(std::string_view tensor_name, const Tensor& tensor, uint64_t first_index) {
+  if (observer_ != nullptr) observer_->on_tensor(full_path_, tensor_name, tensor, first_index);
+}
+
+}  // namespace dettax

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/device/tensor.h"
+#include "harness/train/observer.h"
+
+namespace dettax {
+
+enum class Phase { forward, backward, reduce, optimizer };
+inline constexpr int kPhaseCount = 4;
+
+// Ops of a step by their place in the model, as paths name them.
+enum class Op {
+  data,
+  embedding,
+  embedding_dropout,
+  norm1,
+  qkv,
+  qkv_weight,
+  rope,
+  attention,
+  projection,
+  projection_weight,
+  projection_dropout,
+  projection_residual,
+  norm2,
+  mlp_up,
+  mlp_up_weight,
+  swiglu,
+  mlp_down,
+  mlp_down_weight,
+  mlp_dropout,
+  mlp_residual,
+  final_norm,
+  head,
+  head_weight,
+  cross_entropy,
+  head_loss,
+  loss_sum,
+  memory_fill,
+  gradient_tree,
+  gradients,
+  bucket,
+  tied_head,
+  loss,
+  gradient_norm,
+  clip,
+  adamw,
+};
+inline constexpr int kOpCount = static_cast<int>(Op::adamw) + 1;
+inline constexpr int kNoLayer = -1;
+
+// Shows a step to whoever looks: the observer, if there is one, and a marker of the op in progress that a watchdog may read from
+// another thread. All paths exist from the start, so that the marker costs one store an op.
+class Probe {
+ public:
+  Probe(int64_t layers, int64_t micro_batches);
+
+  void observe(StepObserver* observer) { observer_ = observer; }
+  bool observed() const { return observer_ != nullptr; }
+
+  // Ops from here on belong to this micro-batch (its paths begin with "micro<i>/" if there are several), or to none.
+  void enter_micro_batch(int64_t index);
+  void leave_micro_batch() { prefix_.clear(); }
+
+  void begin(Phase phase, int64_t layer, Op op);
+  // An output of the op begun last.
+  void output(std::string_view tensor_name, const Tensor& tensor, uint64_t first_index);
+  void idle() { current_.store(kIdle, std::memory_order_relaxed); }
+
+  const char* current() const { return current_.load(std::memory_order_relaxed); }
+  int64_t issued() const { return issued_.load(std::memory_order_relaxed); }
+
+ private:
+  static constexpr const char* kIdle = "idle";
+
+  const int64_t layers_;
+  const bool several_;
+  std::vector<std::string> paths_;  // [phase][1 + layer][op]
+  std::string prefix_, full_path_;
+  StepObserver* observer_ = nullptr;
+  std::atomic<const char*> current_{kIdle};
+  std::atomic<int64_t> issued_{0};
+};
+
+}  // namespace dettax

@@ -1,0 +1,54 @@
+#include "harness/train/requirements.h"
+
+#include <string>
+
+#include "harness/base/error.h"
+
+namespace dettax {
+namespace {
+
+void require(bool met, ErrorKind kind, const std::string& message) {
+  if (!met) throw Error(kind, message);
+}
+
+void require_layout(const Case& planned, int ranks) {
+  const Layout& l = planned.layout;
+  require(
+      l.tp == 1 && l.pp == 1 && l.cp == 1 && l.ep == 1 && !l.sequence_parallel && l.zero_stage == 0,
+      ErrorKind::unsupported, "layout " + to_string(l) + ": only data parallelism is implemented");
+  require(l.dp == ranks, ErrorKind::internal,
+          "layout " + to_string(l) + " in a group of " + std::to_string(ranks) + " ranks");
+}
+
+void require_model(const Model& m) {
+  require(!m.moe && !m.latent_attention, ErrorKind::unsupported,
+          "model " + m.name + ": mixture of experts and latent attention are not implemented");
+  require(m.activation != Activation::gelu || m.bias, ErrorKind::unsupported,
+          "model " + m.name + ": gelu without biases is not implemented");
+  require(m.key_value_heads > 0 && m.heads % m.key_value_heads == 0, ErrorKind::config,
+          "model " + m.name + ": heads must be a multiple of key_value_heads");
+}
+
+void require_batch(const Case& planned) {
+  const Batch& b = planned.batch;
+  require(b.micro > 0 && b.global > 0 && b.global % (b.micro * planned.layout.dp) == 0,
+          ErrorKind::config,
+          "batch: global " + std::to_string(b.global) + " must be a multiple of micro " +
+              std::to_string(b.micro) + " times dp " + std::to_string(planned.layout.dp));
+  require(planned.model.position != Position::learned || b.sequence_length <= planned.model.context,
+          ErrorKind::config,
+          "batch: sequence_length " + std::to_string(b.sequence_length) + " exceeds the " +
+              std::to_string(planned.model.context) + " positions of model " + planned.model.name);
+}
+
+}  // namespace
+
+void require_trainable(const Case& planned, int ranks) {
+  require_layout(planned, ranks);
+  require_model(planned.model);
+  require_batch(planned);
+  require(planned.precision == Precision::fp32, ErrorKind::unsupported,
+          std::string("precision ") + to_string(planned.precision) + ": only fp32 is implemented");
+}
+
+}  // namespace dettax

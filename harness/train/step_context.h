@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+
+#include "harness/device/device.h"
+#include "harness/plan/case.h"
+#include "harness/train/activations.h"
+#include "harness/train/model_layout.h"
+#include "harness/train/parameters.h"
+#include "harness/train/probe.h"
+
+namespace dettax {
+
+// What the pieces of a training step share: the parts of the trainer, borrowed, and where in the step it is.
+struct StepContext {
+  const Model& model;
+  const Knobs& knobs;
+  const ModelLayout& layout;
+  Ops& ops;
+  Probe& probe;
+  const ParameterStore& parameters;
+  const Activations& buffers;
+
+  int64_t samples;  // of a micro-batch
+  int64_t sequence_length;
+  double gradient_scale;  // 1 / tokens of the global batch
+
+  uint64_t seed = 0;
+  uint64_t step = 0;
+  int64_t first_sample = 0;  // of this micro-batch, in the global batch
+  int gradient_copy = 0;     // where this micro-batch's gradients go
+  bool accumulate = false;   // and whether something is there already
+  Phase phase = Phase::forward;
+  int64_t layer = kNoLayer;
+
+  void begin(Op op) { probe.begin(phase, layer, op); }
+  SumOrder sum(Order order) const { return {order, knobs.dynamic_schedule}; }
+
+  Tensor value(int parameter) const {
+    return parameter == kNoParameter ? Tensor{} : parameters.value(parameter);
+  }
+  Tensor gradient(int parameter) const {
+    return parameter == kNoParameter ? Tensor{} : parameters.gradient(parameter, gradient_copy);
+  }
+
+  // An output that is about to be written whole. Under memory_fill it is first filled, as a framework fills every fresh tensor.
+  const Tensor& fresh(const Tensor& tensor);
+  // Shows an activation: the rows of this micro-batch, seen as part of the global batch.
+  void show(std::string_view name, const Tensor& activation);
+  void show_gradient(int parameter);
+};
+
+}  // namespace dettax

@@ -1,0 +1,233 @@
+#include "harness/train/train_step.h"
+
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "harness/base/error.h"
+#include "harness/train/activations.h"
+#include "harness/train/ends.h"
+#include "harness/train/gradient_reduction.h"
+#include "harness/train/gradient_tree.h"
+#include "harness/train/layer.h"
+#include "harness/train/optimizer.h"
+#include "harness/train/requirements.h"
+#include "harness/train/token_source.h"
+
+namespace dettax {
+
+struct TrainStep::Impl {
+  Impl(const Case& planned, const Mode& mode, Device& device, Communicator& communicator);
+
+  void forward(int64_t micro_batch);
+  void backward();
+  void load_tokens(int64_t micro_batch);
+  float reduce_loss();
+  StepResult step();
+
+  const Case planned;
+  const Knobs knobs;
+  Device& device;
+  Communicator& communicator;
+  const ModelLayout layout;
+  const GradientTree tree;
+  ParameterStore parameters;
+  const std::vector<Bucket> buckets;
+  Arena arena;
+  Activations activations;
+  const std::unique_ptr<TokenSource> data;
+  std::vector<int32_t> sequence, host_tokens, host_targets;
+  Probe probe;
+  StepContext context;
+  std::vector<Parameter> named;
+  int64_t steps_done = 0;
+};
+
+namespace {
+
+// Both uses of a tied table write one gradient unless sums over micro-batches or ranks are to form a tree: (head0 + head1) +
+// (embedding0 + embedding1) is what one micro-batch of all samples gives, (head0 + embedding0) + ... is not.
+GradientShape gradient_shape(const Case& planned, const GradientTree& tree) {
+  const bool several = tree.micro_batches > 1 || planned.layout.dp > 1;
+  return {tree.copies(), tree.tree && planned.model.tied_head && several};
+}
+
+Activations allocate_activations(const Case& planned, const Knobs& knobs, Device& device,
+                                 Arena& arena) {
+  lay_out_activations(planned, knobs, arena);
+  arena.allocate(device);
+  return lay_out_activations(planned, knobs, arena);
+}
+
+Case checked(const Case& planned, const Communicator& communicator) {
+  require_trainable(planned, communicator.size());
+  return planned;
+}
+
+}  // namespace
+
+TrainStep::Impl::Impl(const Case& planned_case, const Mode& mode, Device& on, Communicator& group)
+    : planned(checked(planned_case, group)),
+      knobs(mode.knobs),
+      device(on),
+      communicator(group),
+      layout(make_model_layout(planned.model)),
+      tree{GradientTree::wanted(knobs), planned.micro_batches()},
+      parameters(layout, gradient_shape(planned, tree), device),
+      buckets(make_buckets(layout, parameters)),
+      activations(allocate_activations(planned, knobs, device, arena)),
+      data(make_token_source(planned)),
+      sequence(static_cast<size_t>(planned.batch.sequence_length + 1)),
+      host_tokens(static_cast<size_t>(activations.tokens.count())),
+      host_targets(host_tokens.size()),
+      probe(planned.model.layers, planned.micro_batches()),
+      context{planned.model,
+              knobs,
+              layout,
+              device.ops(),
+              probe,
+              parameters,
+              activations,
+              planned.batch.micro,
+              planned.batch.sequence_length,
+              1.0 / static_cast<double>(planned.tokens_per_step())} {
+  for (size_t p = 0; p < layout.parameters.size(); ++p) {
+    const int index = static_cast<int>(p);
+    named.push_back(
+        {layout.parameters[p].name, parameters.value(index), parameters.gradient(index)});
+  }
+}
+
+void TrainStep::Impl::load_tokens(int64_t micro_batch) {
+  const int64_t per_rank = planned.batch.micro * planned.micro_batches();
+  context.first_sample = communicator.rank() * per_rank + micro_batch * planned.batch.micro;
+  context.begin(Op::data);
+  const auto length = static_cast<std::ptrdiff_t>(planned.batch.sequence_length);
+  for (int64_t s = 0; s < planned.batch.micro; ++s) {
+    data->sample(context.seed, steps_done, context.first_sample + s, sequence);
+    std::copy_n(sequence.begin(), length, host_tokens.begin() + s * length);
+    std::copy_n(sequence.begin() + 1, length, host_targets.begin() + s * length);
+  }
+  device.copy_from_host(activations.tokens.data, host_tokens.data(),
+                        host_tokens.size() * sizeof(int32_t));
+  device.copy_from_host(activations.targets.data, host_targets.data(),
+                        host_targets.size() * sizeof(int32_t));
+  context.show("tokens", activations.tokens);
+  context.show("targets", activations.targets);
+}
+
+void TrainStep::Impl::forward(int64_t micro_batch) {
+  context.phase = Phase::forward;
+  load_tokens(micro_batch);
+  embedding_forward(context);
+  const Tensor* x = &activations.embedding;
+  for (int64_t i = 0; i < planned.model.layers; ++i) {
+    context.layer = i;
+    layer_forward(context, *x);
+    x = &activations.layers[static_cast<size_t>(i)].output;
+  }
+  context.layer = kNoLayer;
+  head_forward(context, *x, micro_batch);
+}
+
+void TrainStep::Impl::backward() {
+  context.phase = Phase::backward;
+  const auto input_of = [&](int64_t layer) -> const Tensor& {
+    return layer == 0 ? activations.embedding
+                      : activations.layers[static_cast<size_t>(layer - 1)].output;
+  };
+  head_backward(context, input_of(planned.model.layers));
+  for (int64_t i = planned.model.layers - 1; i >= 0; --i) {
+    context.layer = i;
+    layer_backward(context, input_of(i));
+  }
+  context.layer = kNoLayer;
+  embedding_backward(context);
+}
+
+// Sum over micro-batches, then over ranks; divided once, at the end, so that the order of the sum alone decides its bits.
+float TrainStep::Impl::reduce_loss() {
+  context.begin(Op::loss);
+  const Tensor& loss = activations.loss;
+  context.ops.sum_scalar(
+      {loss, activations.loss_sums, 1.0, planned.micro_batches(), context.sum(knobs.loss)});
+  if (communicator.size() > 1) {
+    device.synchronize();
+    communicator.all_reduce(loss.f32(), 1, knobs.collectives);
+  }
+  context.ops.scale(loss, context.gradient_scale);
+  probe.output("loss", loss, 0);
+  float value = 0;
+  device.copy_to_host(&value, loss.data, sizeof value);
+  return value;
+}
+
+StepResult TrainStep::Impl::step() {
+  context.step = static_cast<uint64_t>(steps_done);
+  for (int64_t micro = 0; micro < planned.micro_batches(); ++micro) {
+    probe.enter_micro_batch(micro);
+    context.gradient_copy = tree.copy_for(micro);
+    context.accumulate = tree.accumulates(micro);
+    forward(micro);
+    backward();
+    tree.merge(context, micro);
+  }
+  probe.leave_micro_batch();
+  context.gradient_copy = 0;
+  context.phase = Phase::reduce;
+  StepResult result;
+  result.loss = reduce_loss();
+  reduce_gradients(context, buckets, device, communicator);
+  result.gradient_norm = update_weights(context, planned.optimizer, device, steps_done + 1);
+  device.synchronize();
+  probe.idle();
+  result.finite = std::isfinite(result.loss) && std::isfinite(result.gradient_norm);
+  ++steps_done;
+  return result;
+}
+
+TrainStep::TrainStep(const Case& planned, const Mode& mode, Device& device,
+                     Communicator& communicator)
+    : impl_(std::make_unique<Impl>(planned, mode, device, communicator)) {}
+TrainStep::~TrainStep() = default;
+
+void TrainStep::reset(uint64_t seed) {
+  impl_->context.seed = seed;
+  impl_->steps_done = 0;
+  impl_->parameters.reset(seed, impl_->planned.topology.threads_per_rank);
+}
+
+StepResult TrainStep::step() { return impl_->step(); }
+int64_t TrainStep::steps_done() const { return impl_->steps_done; }
+void TrainStep::observe(StepObserver* observer) { impl_->probe.observe(observer); }
+const char* TrainStep::current_op() const { return impl_->probe.current(); }
+int64_t TrainStep::ops_issued() const { return impl_->probe.issued(); }
+
+void TrainStep::fingerprint(const FingerprintSink& sink) const {
+  const ParameterStore& store = impl_->parameters;
+  const auto all = [&](const char* suffix, Tensor (ParameterStore::*tensor)(int) const) {
+    for (size_t p = 0; p < store.size(); ++p) {
+      sink(impl_->layout.parameters[p].name + suffix,
+           impl_->device.fingerprint((store.*tensor)(static_cast<int>(p))));
+    }
+  };
+  all("", &ParameterStore::value);
+  all(".first_moment", &ParameterStore::first_moment);
+  all(".second_moment", &ParameterStore::second_moment);
+  // Dropout masks and samples follow from these two alone.
+  sink("random.seed", dettax::fingerprint(&impl_->context.seed, 1, sizeof(uint64_t)));
+  sink("data.step", dettax::fingerprint(&impl_->steps_done, 1, sizeof(int64_t)));
+}
+
+const std::vector<TrainStep::Parameter>& TrainStep::parameters() const { return impl_->named; }
+
+double TrainStep::flops_per_step() const {
+  return dettax::flops_per_step(impl_->planned.model, tokens_per_step(),
+                                impl_->planned.batch.sequence_length);
+}
+int64_t TrainStep::tokens_per_step() const { return impl_->planned.tokens_per_step(); }
+int64_t TrainStep::allocated_bytes() const {
+  return impl_->parameters.bytes() + impl_->arena.bytes();
+}
+
+}  // namespace dettax
