@@ -1,0 +1,76 @@
+// The head and the loss by chunks of rows: logits, loss and their gradient in one scratch buffer that
+// never holds the whole batch, then dx and dw from it while it is warm.
+
+#include <algorithm>
+
+#include "harness/device/cpu/checks.h"
+#include "harness/device/cpu/cpu_ops.h"
+
+namespace dettax {
+namespace {
+
+constexpr int64_t kLogitsBytes = 32 << 20;
+// Each chunk streams the weights twice and their gradient once, so it must not be too short.
+constexpr int64_t kLeastRows = 256;
+
+Tensor row_range(const Tensor& t, int64_t begin, int64_t count) {
+  char* data = static_cast<char*>(t.data) + begin * t.columns() * 4;
+  return make_tensor(data, t.type, {count, t.columns()});
+}
+
+Tensor element_range(const Tensor& t, int64_t begin, int64_t count) {
+  return make_tensor(static_cast<char*>(t.data) + begin * 4, t.type, {count});
+}
+
+}  // namespace
+
+// invariant: all rows. A tree over samples cannot be continued from chunk to chunk without a copy of
+// the weight gradient for each of its levels, which would cost more memory than the logits.
+int64_t fused_loss_chunk_rows(int64_t rows, int64_t vocabulary, int64_t, Order order) {
+  if (order == Order::invariant) return rows;
+  const int64_t most = std::max(kLeastRows, kLogitsBytes / (4 * vocabulary));
+  const int64_t chunks = (rows + most - 1) / most;
+  return (rows + chunks - 1) / chunks;
+}
+
+void CpuOps::fused_linear_cross_entropy(const FusedLinearCrossEntropy& call) {
+  const int64_t rows = call.x.rows();
+  const int64_t width = call.w.rows();
+  const int64_t chunk = fused_loss_chunk_rows(rows, width, call.samples, call.sum.order);
+  require(call.w.columns() == call.x.columns() && call.dw.count() == call.w.count() &&
+              call.dx.count() == call.x.count() && call.losses.count() == rows &&
+              call.targets.count() == rows && call.logits.count() >= chunk * width,
+          "fused_linear_cross_entropy");
+  for (int64_t begin = 0; begin < rows; begin += chunk) {
+    const int64_t count = std::min(chunk, rows - begin);
+    const Tensor logits = make_tensor(call.logits.data, DType::f32, {count, width});
+    const Tensor x = row_range(call.x, begin, count);
+    linear_forward({.y = logits,
+                    .x = x,
+                    .w = call.w,
+                    .bias = {},
+                    .residual = {},
+                    .pre_activation = {},
+                    .dynamic_schedule = call.sum.dynamic_schedule});
+    cross_entropy({.losses = element_range(call.losses, begin, count),
+                   .logits = logits,
+                   .targets = element_range(call.targets, begin, count),
+                   .vocabulary = call.vocabulary,
+                   .gradient_scale = call.gradient_scale,
+                   .generic = call.generic});
+    linear_backward_input({.dx = row_range(call.dx, begin, count),
+                           .dy = logits,
+                           .w = call.w,
+                           .gelu_pre_activation = {},
+                           .dynamic_schedule = call.sum.dynamic_schedule});
+    linear_backward_weight({.dw = call.dw,
+                            .dbias = {},
+                            .dy = logits,
+                            .x = x,
+                            .accumulate = call.accumulate || begin > 0,
+                            .samples = call.sum.order == Order::invariant ? call.samples : 1,
+                            .sum = call.sum});
+  }
+}
+
+}  // namespace dettax
