@@ -8,12 +8,16 @@ namespace dettax {
 namespace {
 
 // A signal handler sees nothing but globals.
-std::atomic<StatusPage::Layout*> crash_page{
-    nullptr};  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+// NOLINTBEGIN(cppcoreguidelines-avoid-non-const-global-variables)
+std::atomic<StatusPage::Layout*> crash_page{nullptr};
+std::atomic<const RankPool*> crash_pool{nullptr};
+// NOLINTEND(cppcoreguidelines-avoid-non-const-global-variables)
 
 void on_fatal_signal(int number) {
   StatusPage::Layout* page = crash_page.load();
   if (page != nullptr) page->crashed_rank.store(RankPool::rank_of_this_thread());
+  const RankPool* pool = crash_pool.load();
+  if (pool != nullptr) pool->copy_positions();
   // The handler was taken away by SA_RESETHAND: this ends the process with the same signal.
   ::raise(number);
 }
@@ -29,5 +33,7 @@ void note_crashes_in(StatusPage& page) {
     ::sigaction(number, &action, nullptr);
   }
 }
+
+void note_crash_positions(const RankPool* pool) { crash_pool.store(pool); }
 
 }  // namespace dettax

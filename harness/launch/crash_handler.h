@@ -4,8 +4,13 @@
 
 namespace dettax {
 
+class RankPool;
+
 // From now on a fatal signal of this process leaves the number of the rank it struck in `page`,
 // then ends the process as it would have. The page must outlive the process' work.
 void note_crashes_in(StatusPage& page);
+
+// The pool whose ranks' positions a crash leaves in the page as well; null takes it away.
+void note_crash_positions(const RankPool* pool);
 
 }  // namespace dettax

@@ -45,11 +45,12 @@ void poison(Device& device, const Tensor& tensor) {
 
 }  // namespace
 
-FaultObserver::FaultObserver(const Case& planned, const std::string& arm, int rank, Device& device)
-    : device_(device) {
-  for (const Injection& injection : planned.injections) {
-    const bool here = injection.rank == rank && (injection.arm.empty() || injection.arm == arm);
-    if (here) faults_.push_back({injection});
+FaultObserver::FaultObserver(const ArmSpec& spec, int rank, Device& device) : device_(device) {
+  for (const Injection& injection : spec.planned.injections) {
+    // The fast mode's name means the fast arm alone, not control.
+    const bool named =
+        injection.arm == spec.arm || (spec.arm != "control" && injection.arm == spec.mode.name);
+    if (injection.rank == rank && (injection.arm.empty() || named)) faults_.push_back({injection});
   }
 }
 

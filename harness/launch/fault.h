@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "harness/device/device.h"
+#include "harness/launch/protocol.h"
 #include "harness/plan/case.h"
 #include "harness/train/observer.h"
 
@@ -16,7 +17,7 @@ namespace dettax {
 // run as they always do.
 class FaultObserver : public StepObserver {
  public:
-  FaultObserver(const Case& planned, const std::string& arm, int rank, Device& device);
+  FaultObserver(const ArmSpec& spec, int rank, Device& device);
 
   // Whether a crash, hang or nan is due in this step.
   bool due(int64_t step) const;

@@ -1,6 +1,7 @@
 #include "harness/launch/rank_pool.h"
 
 #include <array>
+#include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
@@ -18,6 +19,9 @@ namespace dettax {
 namespace {
 
 constexpr const char* kThreadPrefix = "rank";
+// How old a rank's position may be that is found after the process was killed outright; the cost is
+// five wake-ups a second of a thread that otherwise waits.
+constexpr std::chrono::milliseconds kSampleInterval{200};
 
 // A thread's name is inherited by the threads it starts, and can be read inside a signal handler.
 // It shows in top and gdb as well.
@@ -88,6 +92,7 @@ void RankPool::State::loop(RankContext& context) {
     if (--busy == 0) done.notify_all();
   }
   // In the thread that made them.
+  context.visible = nullptr;
   context.faults.reset();
   context.train.reset();
   context.device.reset();
@@ -113,8 +118,8 @@ RankPool::RankPool(const ArmSpec& spec, StatusPage& page) : state_(std::make_uni
   auto communicators = make_thread_communicators(ranks, state_->spin);
   for (int rank = 0; rank < ranks; ++rank) {
     RankStatus& status = page.layout().ranks[static_cast<size_t>(rank)];
-    state_->contexts.push_back(std::make_unique<RankContext>(RankContext{
-        rank, status, std::move(communicators[static_cast<size_t>(rank)]), {}, {}, {}}));
+    auto& context = state_->contexts.emplace_back(std::make_unique<RankContext>(rank, status));
+    context->communicator = std::move(communicators[static_cast<size_t>(rank)]);
   }
   for (auto& context : state_->contexts) {
     state_->threads.emplace_back([this, &context] { state_->loop(*context); });
@@ -124,8 +129,7 @@ RankPool::RankPool(const ArmSpec& spec, StatusPage& page) : state_(std::make_uni
       context.device = make_cpu_device(threads, state_->spin);
       context.train = std::make_unique<TrainStep>(spec.planned, spec.mode, *context.device,
                                                   *context.communicator);
-      context.faults =
-          std::make_unique<FaultObserver>(spec.planned, spec.arm, context.rank, *context.device);
+      context.faults = std::make_unique<FaultObserver>(spec, context.rank, *context.device);
     });
   } catch (...) {
     state_->end();
@@ -147,8 +151,18 @@ void RankPool::run(const std::function<void(RankContext&)>& work) {
   state_->busy = static_cast<int>(state_->contexts.size());
   ++state_->generation;
   state_->wake.notify_all();
-  state_->done.wait(lock, [&] { return state_->busy == 0; });
+  const auto finished = [&] { return state_->busy == 0; };
+  while (!state_->done.wait_for(lock, kSampleInterval, finished)) copy_positions();
   if (state_->first_error) std::rethrow_exception(state_->first_error);
+}
+
+void RankPool::copy_positions() const {
+  for (const auto& context : state_->contexts) {
+    const TrainStep* train = context->visible.load();
+    if (train == nullptr) continue;
+    context->status.set_op(train->current_op());
+    context->status.ops.store(train->ops_issued());
+  }
 }
 
 int RankPool::rank_of_this_thread() {

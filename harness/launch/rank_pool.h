@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 
@@ -14,12 +15,15 @@ namespace dettax {
 
 // What one rank owns and works with. Only its own thread touches it while run() is going on.
 struct RankContext {
-  int rank = 0;
+  RankContext(int its_rank, RankStatus& its_status) : rank(its_rank), status(its_status) {}
+
+  int rank;
   RankStatus& status;
   std::unique_ptr<Communicator> communicator;
   std::unique_ptr<Device> device;
   std::unique_ptr<TrainStep> train;
   std::unique_ptr<FaultObserver> faults;
+  std::atomic<const TrainStep*> visible = nullptr;  // `train` once it is built, for other threads
 };
 
 // The ranks of a group as threads of this process. They sleep between calls of run().
@@ -37,6 +41,9 @@ class RankPool {
   // work(context) on every rank at once. The first exception aborts the group's communicators and
   // is rethrown when all have ended.
   void run(const std::function<void(RankContext&)>& work);
+
+  // Copies every rank's current op to its status. Async-signal-safe, from any thread.
+  void copy_positions() const;
 
   // Rank this thread works for, -1 if none. Async-signal-safe; compute threads of a rank know it
   // too.

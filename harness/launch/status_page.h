@@ -16,7 +16,7 @@ struct RankStatus {
   static constexpr size_t kTextBytes = 160;
 
   std::atomic<int64_t> step{-1};  // in progress, counted from the last reset
-  std::atomic<int64_t> ops{0};    // begun since start: grows as long as the rank lives
+  std::atomic<int64_t> ops{0};    // issued since start
   std::array<std::atomic<char>, kTextBytes> op{};
 
   void set_op(std::string_view text);

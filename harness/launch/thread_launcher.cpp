@@ -17,7 +17,6 @@ class ThreadGroup : public ArmGroup {
  public:
   ThreadGroup(const ArmSpec& spec, const LaunchSettings& settings, const std::string& name)
       : spec_(spec),
-        name_(name),
         step_limit_seconds_(settings.step_timeout_seconds),
         worker_(spec, settings, name) {
     engaged_ = checked(request::Prepare{spec}, kPrepareFactor, false).engaged;
@@ -54,18 +53,17 @@ class ThreadGroup : public ArmGroup {
   }
 
   void throw_unless_ok(const Reply& reply) const {
-    if (!reply.ok) throw Error(reply.kind, fmt::format("arm {}: {}", name_, reply.message));
+    if (!reply.ok) throw Error(reply.kind, fmt::format("arm {}: {}", spec_.arm, reply.message));
   }
 
   [[noreturn]] void throw_non_finite(const Reply& failed) {
     const Reply found = checked(request::FindNonFinite{failed.step},
                                 kLedgerStepFactor * static_cast<double>(failed.step + 2), false);
     throw Error(ErrorKind::numeric,
-                fmt::format("arm {}: {}; {}", name_, failed.message, found.message));
+                fmt::format("arm {}: {}; {}", spec_.arm, failed.message, found.message));
   }
 
   ArmSpec spec_;
-  std::string name_;
   double step_limit_seconds_;
   WorkerProcess worker_;
   std::map<std::string, std::string> engaged_;
@@ -76,7 +74,7 @@ class ThreadLauncher : public Launcher {
  public:
   explicit ThreadLauncher(LaunchSettings settings) : settings_(std::move(settings)) {}
   std::unique_ptr<ArmGroup> start(const ArmSpec& spec, const std::string& name) override {
-    return std::make_unique<ThreadGroup>(spec, settings_, name);
+    return std::make_unique<ThreadGroup>(spec, settings_, spec.planned.id() + "." + name);
   }
 
  private:

@@ -69,6 +69,8 @@ double timed_step(RankContext& context, StepResult& result) {
 class Worker {
  public:
   explicit Worker(StatusPage& page) : page_(page) {}
+  Worker(const Worker&) = delete;
+  ~Worker() { note_crash_positions(nullptr); }
 
   Reply handle(const request::Prepare& prepare);
   Reply handle(const request::Steps& steps);
@@ -110,6 +112,7 @@ std::map<std::string, std::string> Worker::engaged() const {
 Reply Worker::handle(const request::Prepare& prepare) {
   spec_ = prepare.spec;
   pool_ = std::make_unique<RankPool>(spec_, page_);
+  note_crash_positions(pool_.get());
   Reply reply;
   reply.engaged = engaged();
   pool_->run([&](RankContext& context) {

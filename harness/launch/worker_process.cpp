@@ -23,7 +23,8 @@ std::string position(const RankStatus& rank) {
   const int64_t step = rank.step.load();
   if (step < 0) return "before its first step";
   const std::string op = rank.op_text();
-  return op.empty() ? fmt::format("in step {}", step) : fmt::format("in step {}, op {}", step, op);
+  return op.empty() || op == "idle" ? fmt::format("in step {}", step)
+                                    : fmt::format("in step {}, op {}", step, op);
 }
 
 std::pair<int64_t, int64_t> progress(const RankStatus& rank) {
@@ -56,7 +57,8 @@ Process start_process(const ArmSpec& spec, const LaunchSettings& settings, const
 WorkerProcess::WorkerProcess(const ArmSpec& spec, const LaunchSettings& settings,
                              const std::string& name)
     : settings_(settings),
-      name_(name),
+      arm_(spec.arm),
+      log_(settings.log_folder / (name + ".log")),
       ranks_(spec.planned.layout.ranks()),
       page_(StatusPage::create()),
       channel_(Descriptor()),
@@ -134,7 +136,7 @@ void WorkerProcess::throw_died() {
     where = fmt::format("with {}", join(each, "; "));
   }
   throw Error(ErrorKind::infrastructure,
-              fmt::format("arm {}: {} {} {}{}", name_, who, how, where, output_tail()));
+              fmt::format("arm {}: {} {} {}{}", arm_, who, how, where, output_tail()));
 }
 
 void WorkerProcess::throw_hung(double seconds) {
@@ -142,12 +144,12 @@ void WorkerProcess::throw_hung(double seconds) {
   const std::string where = position(page_.layout().ranks[static_cast<size_t>(rank)]);
   process_.kill();
   throw Error(ErrorKind::timeout,
-              fmt::format("arm {}: rank {} hung {} (no progress for {:.1f} s){}", name_, rank,
-                          where, seconds, output_tail()));
+              fmt::format("arm {}: rank {} hung {} (no progress for {:.1f} s){}", arm_, rank, where,
+                          seconds, output_tail()));
 }
 
 std::string WorkerProcess::output_tail() const {
-  std::ifstream log(settings_.log_folder / (name_ + ".log"));
+  std::ifstream log(log_);
   std::vector<std::string> lines;
   for (std::string line; std::getline(log, line);) {
     if (line.empty()) continue;

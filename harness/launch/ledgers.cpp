@@ -1,0 +1,132 @@
+#include "harness/launch/ledgers.h"
+
+#include <algorithm>
+#include <fstream>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace dettax {
+namespace {
+
+// One thread, and a number that divides no power of two.
+constexpr int kThreadCounts[] = {1, 3};
+
+std::string file_name(const std::string& text) {
+  std::string name = text;
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return c == ' ' || c == ',' || c == '/'; }, '_');
+  return name;
+}
+
+void add_rank_variant(std::vector<Variant>& out, const Case& planned, int dp, int64_t micro) {
+  if (dp < 1 || micro < 1 || planned.batch.global % (micro * dp) != 0) return;
+  Variant variant{planned, fmt::format("dp {}, micro-batch {}", dp, micro)};
+  variant.planned.layout.dp = dp;
+  variant.planned.batch.micro = micro;
+  variant.planned.topology.ranks_per_node = variant.planned.layout.ranks();
+  out.push_back(std::move(variant));
+}
+
+}  // namespace
+
+std::vector<Variant> thread_variants(const Case& planned) {
+  std::vector<Variant> out;
+  for (const int threads : kThreadCounts) {
+    if (threads == planned.topology.threads_per_rank) continue;
+    Variant variant{planned, fmt::format("threads {}", threads)};
+    variant.planned.topology.threads_per_rank = threads;
+    out.push_back(std::move(variant));
+  }
+  return out;
+}
+
+std::vector<Variant> rank_variants(const Case& planned) {
+  std::vector<Variant> out;
+  const int dp = planned.layout.dp;
+  const int64_t micro = planned.batch.micro;
+  if (micro % 2 == 0) add_rank_variant(out, planned, dp, micro / 2);
+  const size_t before = out.size();
+  // Doubled where the batch allows, with smaller micro-batches if need be; else halved.
+  add_rank_variant(out, planned, 2 * dp, micro);
+  if (out.size() == before && micro % 2 == 0) add_rank_variant(out, planned, 2 * dp, micro / 2);
+  if (out.size() == before && dp % 2 == 0) add_rank_variant(out, planned, dp / 2, micro);
+  return out;
+}
+
+int ledger_runs(const Case& planned, const Suite& suite) {
+  const EvidenceSettings& evidence = suite.evidence;
+  const int plain = evidence.runs + (evidence.relaunch ? 1 : 0);
+  int count = 2 * plain;  // fast and control
+  for (const Mode& mode : suite.modes) {
+    count += plain;
+    if (!mode.claims_invariant) continue;
+    if (evidence.other_threads) count += static_cast<int>(thread_variants(planned).size());
+    if (evidence.other_ranks) count += static_cast<int>(rank_variants(planned).size());
+  }
+  return count;
+}
+
+LedgerRuns::LedgerRuns(const EvidenceSettings& settings, Launcher& launcher,
+                       std::filesystem::path folder, std::function<void(const std::string&)> on_run)
+    : settings_(settings),
+      launcher_(launcher),
+      folder_(std::move(folder)),
+      on_run_(std::move(on_run)) {}
+
+void LedgerRuns::write(ArmGroup& group, const std::string& scope, const std::string& label) {
+  const std::string& arm = group.spec().arm;
+  on_run_(fmt::format("{}, {}", arm, label));
+  const std::filesystem::path path = folder_ / (file_name(arm + "." + label) + ".ledger.jsonl");
+  group.write_ledger(group.spec().planned.seed, settings_.steps, path);
+  files_.push_back({arm, scope, path});
+}
+
+void LedgerRuns::in_process(ArmGroup& group, int runs) {
+  for (int run = 1; run <= runs; ++run) write(group, "same_process", fmt::format("run {}", run));
+}
+
+void LedgerRuns::in_fresh_group(const ArmSpec& spec, const std::string& scope,
+                                const std::string& label) {
+  on_run_(fmt::format("{}, {}: starting", spec.arm, label));
+  const auto group = launcher_.start(spec, file_name(spec.arm + "." + label));
+  write(*group, scope, label);
+}
+
+void LedgerRuns::relaunched(const ArmSpec& spec) {
+  if (settings_.relaunch) in_fresh_group(spec, "relaunch", "relaunch");
+  if (!spec.mode.claims_invariant) return;
+  const auto run_all = [&](const std::vector<Variant>& variants, const char* scope) {
+    for (const Variant& variant : variants) {
+      ArmSpec other = spec;
+      other.planned = variant.planned;
+      in_fresh_group(other, scope, variant.label);
+    }
+  };
+  if (settings_.other_threads) run_all(thread_variants(spec.planned), "other_threads");
+  if (settings_.other_ranks) run_all(rank_variants(spec.planned), "other_ranks");
+}
+
+std::vector<ArmLedgers> read_ledgers(const std::vector<LedgerFile>& files,
+                                     const std::filesystem::path& folder) {
+  std::vector<ArmLedgers> arms;
+  for (const LedgerFile& file : files) {
+    auto arm = std::find_if(arms.begin(), arms.end(),
+                            [&](const ArmLedgers& known) { return known.arm == file.arm; });
+    if (arm == arms.end()) {
+      arms.push_back({file.arm, {}, std::filesystem::relative(file.path, folder).string()});
+      arm = arms.end() - 1;
+    }
+    auto scope = std::find_if(arm->scopes.begin(), arm->scopes.end(),
+                              [&](const ScopeLedgers& known) { return known.scope == file.scope; });
+    if (scope == arm->scopes.end()) {
+      arm->scopes.push_back({file.scope, {}});
+      scope = arm->scopes.end() - 1;
+    }
+    std::ifstream in(file.path);
+    scope->runs.push_back(read_ledger(in, file.path.string()));
+  }
+  return arms;
+}
+
+}  // namespace dettax

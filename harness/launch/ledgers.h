@@ -1,0 +1,63 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "harness/evidence/assemble.h"
+#include "harness/launch/launcher.h"
+#include "harness/plan/suite.h"
+
+namespace dettax {
+
+// A run of an arm that left a ledger.
+struct LedgerFile {
+  std::string arm;
+  std::string scope;  // of results/record.h, which this run is evidence for
+  std::filesystem::path path;
+};
+
+// Runs arms once more and keeps what they computed. `on_run` is told before each run what it is,
+// for people.
+class LedgerRuns {
+ public:
+  LedgerRuns(const EvidenceSettings& settings, Launcher& launcher, std::filesystem::path folder,
+             std::function<void(const std::string&)> on_run);
+
+  // `runs` times in a group that is alive: scope same_process.
+  void in_process(ArmGroup& group, int runs);
+  // In fresh groups, one after the other: relaunch, and for a mode that claims invariance other
+  // threads, micro-batches and ranks.
+  void relaunched(const ArmSpec& spec);
+
+  const std::vector<LedgerFile>& files() const { return files_; }
+
+ private:
+  void in_fresh_group(const ArmSpec& spec, const std::string& scope, const std::string& label);
+  void write(ArmGroup& group, const std::string& scope, const std::string& label);
+
+  const EvidenceSettings& settings_;
+  Launcher& launcher_;
+  std::filesystem::path folder_;
+  std::function<void(const std::string&)> on_run_;
+  std::vector<LedgerFile> files_;
+};
+
+// Reads them back, by arm and scope in the order they were written; files are named relative to `folder`.
+std::vector<ArmLedgers> read_ledgers(const std::vector<LedgerFile>& files,
+                                     const std::filesystem::path& folder);
+
+// The same training with the work cut differently, and what is different in words ("threads 3", "dp
+// 2, micro-batch 4").
+struct Variant {
+  Case planned;
+  std::string label;
+};
+std::vector<Variant> thread_variants(const Case& planned);
+std::vector<Variant> rank_variants(const Case& planned);
+
+// Group starts and ledger runs that a suite's evidence takes for one case: for time estimates.
+int ledger_runs(const Case& planned, const Suite& suite);
+
+}  // namespace dettax

@@ -1,0 +1,67 @@
+#include "harness/launch/memory.h"
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "harness/base/format.h"
+
+namespace dettax {
+namespace {
+
+constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
+
+int64_t kernel_available_bytes() {
+  std::ifstream file("/proc/meminfo");
+  std::string word;
+  while (file >> word) {
+    int64_t kib = 0;
+    if (word == "MemAvailable:" && file >> kib) return kib * 1024;
+  }
+  return kUnlimited;
+}
+
+// The word "max" where there is no limit.
+int64_t read_bytes(const std::string& path) {
+  std::ifstream file(path);
+  int64_t bytes = 0;
+  return file >> bytes ? bytes : kUnlimited;
+}
+
+int64_t control_group_available_bytes() {
+  const int64_t limit = read_bytes("/sys/fs/cgroup/memory.max");
+  const int64_t used = read_bytes("/sys/fs/cgroup/memory.current");
+  if (limit == kUnlimited || used == kUnlimited) return kUnlimited;
+  return std::max<int64_t>(0, limit - used);
+}
+
+}  // namespace
+
+int64_t available_memory_bytes() {
+  return std::min(kernel_available_bytes(), control_group_available_bytes());
+}
+
+int64_t case_memory_bytes(const Case& planned, const Suite& suite) {
+  int64_t total = 2 * estimate_memory(planned, suite.fast).total();  // fast and control
+  for (const Mode& mode : suite.modes) total += estimate_memory(planned, mode).total();
+  return total;
+}
+
+std::optional<std::string> case_refusal(const Case& planned, const Suite& suite,
+                                        int64_t available_bytes) {
+  if (auto reason = refusal(planned, suite.fast, available_bytes)) return reason;
+  for (const Mode& mode : suite.modes) {
+    if (auto reason = refusal(planned, mode, available_bytes)) return reason;
+  }
+  const int64_t needed = case_memory_bytes(planned, suite);
+  if (needed <= available_bytes) return std::nullopt;
+  return fmt::format(
+      "its {} arms need {} together and {} are available; fewer modes, a smaller batch or a model "
+      "of fewer layers would fit",
+      suite.modes.size() + 2, format_bytes(static_cast<double>(needed)),
+      format_bytes(static_cast<double>(available_bytes)));
+}
+
+}  // namespace dettax

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "harness/plan/suite.h"
+
+namespace dettax {
+
+// Bytes that can be had here and now without swapping: what the kernel says is available, and no
+// more than the control group allows.
+int64_t available_memory_bytes();
+
+// All arms of a case are alive at once; bytes they need together.
+int64_t case_memory_bytes(const Case& planned, const Suite& suite);
+
+// Why this case cannot run with this much memory, or nothing.
+std::optional<std::string> case_refusal(const Case& planned, const Suite& suite,
+                                        int64_t available_bytes);
+
+}  // namespace dettax

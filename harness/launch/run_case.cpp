@@ -1,0 +1,273 @@
+#include "harness/launch/run_case.h"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "harness/base/format.h"
+#include "harness/evidence/assemble.h"
+#include "harness/launch/ledgers.h"
+#include "harness/launch/memory.h"
+#include "harness/launch/timed_group.h"
+#include "harness/measure/measure.h"
+#include "harness/measure/verdict.h"
+#include "results/environment.h"
+#include "results/reason.h"
+
+namespace dettax {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Share of a case's progress bar at which each phase begins.
+constexpr double kMeasureFrom = 0.05;
+constexpr double kProveFrom = 0.75;
+
+// Places of the two arms that every case has.
+constexpr size_t kFast = 0;
+constexpr size_t kControl = 1;
+
+struct Arm {
+  ArmSpec spec;
+  ArmResult result;
+  std::unique_ptr<ArmGroup> group;
+  bool broken() const { return !result.failure_code.empty(); }
+};
+
+std::vector<ArmSpec> arm_specs(const Case& planned, const Suite& suite) {
+  std::vector<ArmSpec> specs = {{"fast", planned, suite.fast}, {"control", planned, suite.fast}};
+  for (const Mode& mode : suite.modes) specs.push_back({mode.name, planned, mode});
+  return specs;
+}
+
+ArmResult planned_result(const ArmSpec& spec) {
+  ArmResult result;
+  result.arm = spec.arm;
+  result.mode = spec.mode.name;
+  result.mode_hash = spec.mode.hash;
+  result.environment = spec.mode.environment;
+  result.memory_estimate_bytes = estimate_memory(spec.planned, spec.mode).total();
+  for (const KnobInfo& info : knob_table()) {
+    result.knobs[std::string(info.name)] = knob_value(spec.mode.knobs, info.knob);
+  }
+  return result;
+}
+
+// A process that dies while it trains is a crash; what goes wrong before that keeps its kind.
+std::string failure_code(const Error& error, bool started) {
+  if (started && error.kind() == ErrorKind::infrastructure) return "rank_crashed";
+  if (error.kind() == ErrorKind::timeout) return "hang";
+  return std::string(reason_code_of(error.kind()));
+}
+
+class CaseRunner {
+ public:
+  CaseRunner(const Case& planned, const CaseContext& context)
+      : planned_(planned), context_(context), suite_(context.suite) {}
+  Record run();
+
+ private:
+  void go_through();
+  void start_arms();
+  void measure_arms();
+  void take(const Measurement& measurement, const std::vector<Arm*>& arms);
+  void prove();
+  void fill_taxes();
+  void note_failure(Arm& arm, const Error& error, bool started);
+  void rethrow_if_interrupted() const;
+  void report(const std::string& words, double fraction, std::optional<double> seconds_left);
+  double elapsed_seconds() const {
+    return std::chrono::duration<double>(Clock::now() - start_).count();
+  }
+
+  const Case& planned_;
+  const CaseContext& context_;
+  const Suite& suite_;
+  Clock::time_point start_ = Clock::now();
+  std::vector<Arm> arms_;
+  Record record_;
+};
+
+Record CaseRunner::run() {
+  record_.run_id = context_.run_id;
+  record_.suite = suite_.name;
+  record_.suite_hash = suite_.hash;
+  record_.case_id = planned_.id();
+  record_.planned = planned_;
+  record_.environment = collect_environment("unknown");
+  if (const auto reason = case_refusal(planned_, suite_, available_memory_bytes())) {
+    record_.verdict = make_verdict("refused", *reason);
+    return std::move(record_);
+  }
+  for (ArmSpec& spec : arm_specs(planned_, suite_)) {
+    ArmResult result = planned_result(spec);
+    arms_.push_back({std::move(spec), std::move(result), nullptr});
+  }
+  try {
+    go_through();
+  } catch (const Error& error) {
+    rethrow_if_interrupted();
+    record_.verdict = make_verdict(reason_code_of(error.kind()), error.what());
+  }
+  for (Arm& arm : arms_) {
+    arm.group.reset();
+    record_.arms.push_back(std::move(arm.result));
+  }
+  record_.duration_seconds = elapsed_seconds();
+  judge(record_, suite_);
+  return std::move(record_);
+}
+
+void CaseRunner::go_through() {
+  start_arms();
+  measure_arms();
+  prove();
+  fill_taxes();
+}
+
+void CaseRunner::rethrow_if_interrupted() const {
+  if (context_.interrupted && context_.interrupted()) throw;
+}
+
+void CaseRunner::report(const std::string& words, double fraction,
+                        std::optional<double> seconds_left) {
+  if (elapsed_seconds() > suite_.measure.case_timeout_seconds) {
+    throw Error(ErrorKind::timeout,
+                fmt::format("the case took longer than measure.case_timeout_seconds = {} ({})",
+                            format_number(suite_.measure.case_timeout_seconds), words));
+  }
+  if (context_.interrupted && context_.interrupted()) {
+    throw Error(ErrorKind::infrastructure, "interrupted");
+  }
+  if (context_.on_progress) context_.on_progress({record_.case_id, words, fraction, seconds_left});
+}
+
+void CaseRunner::note_failure(Arm& arm, const Error& error, bool started) {
+  rethrow_if_interrupted();
+  arm.result.failure_code = failure_code(error, started);
+  arm.result.failure = error.what();
+  if (arm.group) arm.result.memory_peak_bytes = arm.group->memory_peak_bytes();
+  arm.group.reset();
+}
+
+void CaseRunner::start_arms() {
+  for (size_t i = 0; i < arms_.size(); ++i) {
+    Arm& arm = arms_[i];
+    report("starting " + arm.spec.arm,
+           kMeasureFrom * static_cast<double>(i) / static_cast<double>(arms_.size()), std::nullopt);
+    try {
+      arm.group = context_.launcher.start(arm.spec, arm.spec.arm);
+      arm.result.engaged = arm.group->engaged();
+    } catch (const Error& error) {
+      note_failure(arm, error, false);
+    }
+  }
+}
+
+// Measures the arms that run. An arm that breaks is left out and the others are measured again for
+// a while, so that their step times are in the record.
+void CaseRunner::measure_arms() {
+  std::vector<Arm*> live;
+  for (Arm& arm : arms_) {
+    if (arm.group) live.push_back(&arm);
+  }
+  MeasureSettings settings = suite_.measure;
+  const MeasureClock clock{
+      [] { return std::chrono::duration<double>(Clock::now().time_since_epoch()).count(); }};
+  const auto on_progress = [&](const MeasureProgress& progress) {
+    const double total = progress.elapsed_seconds + progress.remaining_seconds;
+    const double share = total > 0 ? progress.elapsed_seconds / total : 0;
+    std::string words = fmt::format("measuring, round {}", progress.round);
+    if (progress.half_width_ratio > 0) {
+      words += fmt::format(", interval +-{}", format_percent(progress.half_width_ratio, 2));
+    }
+    report(words, kMeasureFrom + (kProveFrom - kMeasureFrom) * share, progress.remaining_seconds);
+  };
+  while (!live.empty()) {
+    std::vector<TimedGroup> groups;
+    groups.reserve(live.size());
+    std::vector<TimedArm*> timed;
+    for (Arm* arm : live) timed.push_back(&groups.emplace_back(*arm->group));
+    const Measurement measurement = measure(timed, settings, planned_.seed, clock, on_progress);
+    take(measurement, live);
+    if (!measurement.failure) return;
+    const ArmFailure& failure = *measurement.failure;
+    note_failure(*live.at(failure.arm), Error(failure.kind, failure.message), true);
+    live.erase(live.begin() + static_cast<std::ptrdiff_t>(failure.arm));
+    settings.rounds_max = settings.rounds_min;
+  }
+}
+
+void CaseRunner::take(const Measurement& measurement, const std::vector<Arm*>& arms) {
+  for (size_t i = 0; i < arms.size(); ++i) {
+    ArmResult& result = arms[i]->result;
+    result.blocks = measurement.blocks.at(i);
+    result.warmup_step_time_seconds = measurement.warmup_step_seconds.at(i);
+    result.step_time_seconds = step_time(result.blocks, suite_.measure.confidence);
+    result.memory_peak_bytes = arms[i]->group->memory_peak_bytes();
+    if (result.step_time_seconds && result.step_time_seconds->value > 0) {
+      result.tokens_per_second =
+          static_cast<double>(planned_.tokens_per_step()) / result.step_time_seconds->value;
+    }
+  }
+}
+
+void CaseRunner::prove() {
+  const std::filesystem::path folder = context_.folder / "ledgers" / record_.case_id;
+  std::filesystem::create_directories(folder);
+  int done = 0;
+  const int total = std::max(1, ledger_runs(planned_, suite_));
+  LedgerRuns runs(suite_.evidence, context_.launcher, folder, [&](const std::string& what) {
+    const double share = std::min(1.0, static_cast<double>(done++) / total);
+    report("evidence: " + what, kProveFrom + (1 - kProveFrom) * share, std::nullopt);
+  });
+  const auto each = [&](const auto& body) {
+    for (Arm& arm : arms_) {
+      if (arm.broken()) continue;
+      try {
+        body(arm);
+      } catch (const Error& error) {
+        if (error.kind() == ErrorKind::timeout &&
+            elapsed_seconds() > suite_.measure.case_timeout_seconds) {
+          throw;
+        }
+        note_failure(arm, error, true);
+      }
+    }
+  };
+  // In the very processes that were timed.
+  each([&](Arm& arm) { runs.in_process(*arm.group, suite_.evidence.runs); });
+  for (Arm& arm : arms_) arm.group.reset();
+  // Control is itself a relaunch of fast.
+  each([&](Arm& arm) {
+    if (&arm != &arms_[kControl]) runs.relaunched(arm.spec);
+  });
+  report("evidence: comparing", 1, std::nullopt);
+  record_.evidence = assemble_evidence(read_ledgers(runs.files(), context_.folder));
+}
+
+void CaseRunner::fill_taxes() {
+  const Arm& fast = arms_.at(kFast);
+  const Arm& control = arms_.at(kControl);
+  if (fast.broken()) return;
+  for (size_t i = kControl + 1; i < arms_.size(); ++i) {
+    const Arm& arm = arms_[i];
+    if (arm.broken()) continue;
+    auto tax = estimate_tax(arm.spec.arm, arm.result.blocks, fast.result.blocks,
+                            control.broken() ? std::vector<Block>{} : control.result.blocks,
+                            suite_.measure.confidence);
+    if (tax) record_.taxes.push_back(std::move(*tax));
+  }
+}
+
+}  // namespace
+
+Record run_case(const Case& planned, const CaseContext& context) {
+  return CaseRunner(planned, context).run();
+}
+
+}  // namespace dettax
