@@ -1,0 +1,286 @@
+#include "exporters/table.h"
+
+#include <algorithm>
+#include <cmath>
+#include <ostream>
+#include <sstream>
+
+#include <fmt/format.h>
+
+#include "exporters/text_layout.h"
+#include "exporters/words.h"
+#include "harness/base/format.h"
+#include "results/reason.h"
+
+namespace dettax {
+namespace {
+
+using Cell = Grid::Cell;
+
+std::vector<Cell> header(std::initializer_list<const char*> names) {
+  std::vector<Cell> row;
+  for (const char* name : names) row.push_back({name, Colour::dim});
+  return row;
+}
+
+// --- parts of a case's block -----------------------------------------------------------------------------------------------------
+
+class CaseBlock {
+ public:
+  CaseBlock(std::ostream& out, const Record& record, const TableStyle& style)
+      : out_(out), record_(record), style_(style) {}
+
+  void write() {
+    head();
+    injections();
+    failures();
+    taxes();
+    arms();
+    evidence();
+    warnings();
+    out_ << "\n";
+  }
+
+ private:
+  size_t width() const { return columns(style_); }
+  // A mark in the margin tells bad news from the rest without colour.
+  void line(const std::string& text, const char* mark = " ", Colour colour = Colour::none) {
+    std::ostringstream wrapped;
+    write_wrapped(wrapped, text, kIndent, width());
+    std::string lines = wrapped.str();
+    lines.replace(0, 1, mark);
+    lines.pop_back();
+    out_ << paint(lines, colour, style_.colour) << "\n";
+  }
+  void grid(const Grid& rows) {
+    out_ << "\n";
+    rows.write(out_, kIndent, style_.colour);
+  }
+
+  void head() {
+    const Verdict& verdict = record_.verdict;
+    out_ << paint(upper(to_string(verdict.status)),
+                  colour_of(static_cast<ExitCode>(verdict.exit_code)), style_.colour)
+         << "  " << paint(record_.case_id, Colour::bold, style_.colour)
+         << paint("  (" + verdict.reason_code + ")", Colour::dim, style_.colour) << "\n";
+    line(verdict.reason);
+    if (!record_.precision_note.empty()) line("precision: " + record_.precision_note);
+    const Model& model = record_.planned.model;
+    if (model.layers < model.published_layers)
+      line(fmt::format("proxy: {} of the {} layers of {} ran", model.layers, model.published_layers,
+                       model.name));
+  }
+
+  void injections() {
+    for (const Injection& fault : record_.planned.injections) {
+      line(fmt::format(
+               "fault put in on purpose: {}{} in {}, so these are no numbers of this machine",
+               fault.kind, fault.kind == "slow" ? " by " + format_percent(fault.ratio) : "",
+               fault.arm.empty() ? "every arm" : fault.arm),
+           "!", Colour::yellow);
+    }
+  }
+
+  void failures() {
+    for (const ArmResult& arm : record_.arms) {
+      if (!arm.failure_code.empty())
+        line(fmt::format("{}: {} ({})", arm.arm, arm.failure, arm.failure_code), "!", Colour::red);
+    }
+  }
+
+  void taxes() {
+    if (record_.taxes.empty()) return;
+    Grid rows(1);
+    rows.add(
+        header({"tax", "", "95 % interval", "rounds", "least detectable", "fast against itself"}));
+    for (const Tax& tax : record_.taxes) {
+      const Estimate& ratio = tax.overhead_ratio;
+      const std::string control = tax.control_ratio ? interval(*tax.control_ratio) : "not measured";
+      rows.add(tax.published ? std::vector<Cell>{{tax.arm},
+                                                 {percent(ratio.value), Colour::bold},
+                                                 {interval(ratio)},
+                                                 {"n = " + std::to_string(ratio.count)},
+                                                 {percent(tax.min_detectable_overhead_ratio)},
+                                                 {control}}
+                             : std::vector<Cell>{{tax.arm},
+                                                 {"void", Colour::red},
+                                                 {"no evidence"},
+                                                 {"n = " + std::to_string(ratio.count)},
+                                                 {percent(tax.min_detectable_overhead_ratio)},
+                                                 {control}});
+    }
+    grid(rows);
+  }
+
+  void arms() {
+    if (record_.arms.empty()) return;
+    Grid rows(1);
+    rows.add(header({"arm", "step time", "interval", "tokens/s", "memory peak", "estimate", ""}));
+    for (const ArmResult& arm : record_.arms) {
+      const auto& time = arm.step_time_seconds;
+      rows.add(
+          {{arm.arm},
+           {time ? format_seconds(time->value) : "none"},
+           {time ? fmt::format("[{}, {}]", format_seconds(time->low), format_seconds(time->high))
+                 : ""},
+           {time ? format_count(arm.tokens_per_second) : ""},
+           {arm.memory_peak_bytes > 0 ? format_bytes(static_cast<double>(arm.memory_peak_bytes))
+                                      : "unknown"},
+           {arm.memory_estimate_bytes > 0
+                ? format_bytes(static_cast<double>(arm.memory_estimate_bytes))
+                : "none"},
+           {memory_against_estimate(arm)}});
+    }
+    grid(rows);
+  }
+
+  static std::string memory_against_estimate(const ArmResult& arm) {
+    if (arm.memory_peak_bytes <= 0 || arm.memory_estimate_bytes <= 0) return "";
+    return format_signed_percent(static_cast<double>(arm.memory_peak_bytes) /
+                                     static_cast<double>(arm.memory_estimate_bytes) -
+                                 1);
+  }
+
+  void evidence() {
+    const Evidence& evidence = record_.evidence;
+    if (evidence.arms.empty()) return;
+    evidence_grid(evidence);
+    for (const ArmEvidence& arm : evidence.arms) {
+      if (arm.arm != "control") first_differences(arm);
+    }
+    line(evidence.fast_differed ? "fast did differ, so this case can show a difference"
+                                : "fast did not differ: " + evidence.blindness,
+         evidence.fast_differed ? " " : "!",
+         evidence.fast_differed ? Colour::none : Colour::yellow);
+  }
+
+  void evidence_grid(const Evidence& evidence) {
+    std::vector<std::string> scopes;  // in order of appearance
+    for (const ArmEvidence& arm : evidence.arms) {
+      for (const ScopeEvidence& scope : arm.scopes) {
+        if (std::find(scopes.begin(), scopes.end(), scope.scope) == scopes.end())
+          scopes.push_back(scope.scope);
+      }
+    }
+    Grid rows(1);
+    std::vector<Cell> names = header({"bits"});
+    for (const std::string& scope : scopes) names.push_back({scope, Colour::dim});
+    names.push_back({"fingerprints", Colour::dim});
+    rows.add(names);
+    for (const ArmEvidence& arm : evidence.arms) rows.add(evidence_row(arm, scopes));
+    grid(rows);
+  }
+
+  static std::vector<Cell> evidence_row(const ArmEvidence& arm,
+                                        const std::vector<std::string>& scopes) {
+    const bool may_differ = arm.arm == "fast" || arm.arm == "control";
+    std::vector<Cell> row{{arm.arm}};
+    int64_t compared = 0;
+    for (const std::string& name : scopes) {
+      const auto scope = std::find_if(arm.scopes.begin(), arm.scopes.end(),
+                                      [&](const ScopeEvidence& one) { return one.scope == name; });
+      if (scope == arm.scopes.end() || !scope->tested) {
+        row.push_back({scope == arm.scopes.end() ? "-" : "not tested", Colour::dim});
+        continue;
+      }
+      compared += scope->compared;
+      const Colour colour = scope->equal ? Colour::green : may_differ ? Colour::none : Colour::red;
+      row.push_back({fmt::format("{} in {}",
+                                 scope->equal ? "equal"
+                                 : may_differ ? "differ"
+                                              : "DIFFER",
+                                 scope->runs),
+                     colour});
+    }
+    row.push_back({std::to_string(compared)});
+    return row;
+  }
+
+  void first_differences(const ArmEvidence& arm) {
+    for (const ScopeEvidence& scope : arm.scopes) {
+      if (!scope.tested || scope.equal) continue;
+      const bool bad = arm.arm != "fast";
+      line(fmt::format("{}, {}: {}", arm.arm, scope.scope, scope.first_difference), bad ? "!" : " ",
+           bad ? Colour::red : Colour::dim);
+    }
+  }
+
+  // Every arm has the same fast arm, so the same words may stand in several taxes.
+  void warnings() {
+    std::vector<std::string> said;
+    for (const Tax& tax : record_.taxes) {
+      for (const std::string& warning : tax.warnings) {
+        if (std::find(said.begin(), said.end(), warning) != said.end()) continue;
+        said.push_back(warning);
+        line(warning, "!", Colour::yellow);
+      }
+    }
+  }
+
+  std::ostream& out_;
+  const Record& record_;
+  const TableStyle& style_;
+};
+
+// Bad news first; else as they were planned.
+std::vector<const Record*> by_severity(const std::vector<Record>& records) {
+  const auto rank = [](const Record* record) {
+    switch (static_cast<ExitCode>(record->verdict.exit_code)) {
+      case ExitCode::pass:
+        return 3;
+      case ExitCode::inconclusive:
+        return 2;
+      case ExitCode::skipped:
+        return 4;
+      case ExitCode::fail:
+        return 1;
+      default:
+        return 0;
+    }
+  };
+  std::vector<const Record*> order;
+  for (const Record& record : records) order.push_back(&record);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](const Record* a, const Record* b) { return rank(a) < rank(b); });
+  return order;
+}
+
+void write_machine(std::ostream& out, const Record& record, const TableStyle& style) {
+  const Environment& e = record.environment;
+  out << paint("dettax " + e.tool_version, Colour::bold, style.colour) << "  suite " << record.suite
+      << ", " << e.started_at << "\n";
+  std::ostringstream machine;
+  write_wrapped(machine,
+                fmt::format("{}: {}, {} cores, {}, {}, {}, {} {}, commit {}", e.host, e.cpu_model,
+                            e.cores, format_bytes(static_cast<double>(e.memory_bytes)), e.kernel,
+                            e.simd_target, e.compiler, e.build_type, e.git_commit),
+                0, columns(style));
+  std::string lines = machine.str();
+  lines.pop_back();
+  out << paint(lines, Colour::dim, style.colour) << "\n\n";
+}
+
+std::string counts(const std::vector<Record>& records) {
+  std::string words = fmt::format("{} case{}", records.size(), records.size() == 1 ? "" : "s");
+  const char* separator = ": ";
+  for (Status status :
+       {Status::error, Status::fail, Status::inconclusive, Status::pass, Status::skipped}) {
+    const auto count = std::count_if(records.begin(), records.end(),
+                                     [&](const Record& r) { return r.verdict.status == status; });
+    if (count == 0) continue;
+    words += fmt::format("{}{} {}", separator, count, to_string(status));
+    separator = ", ";
+  }
+  return words;
+}
+
+}  // namespace
+
+void write_table(std::ostream& out, const std::vector<Record>& records, const TableStyle& style) {
+  if (!records.empty()) write_machine(out, records.front(), style);
+  for (const Record* record : by_severity(records)) CaseBlock(out, *record, style).write();
+  write_exit_code(out, counts(records), combined_exit_code(records),
+                  records.empty() ? "" : "; run folder " + records.front().run_id, style);
+}
+
+}  // namespace dettax

@@ -1,0 +1,63 @@
+#include "exporters/words.h"
+
+#include <algorithm>
+#include <cmath>
+#include <ostream>
+
+#include <fmt/format.h>
+
+#include "harness/base/format.h"
+
+namespace dettax {
+namespace {
+
+std::string meaning(ExitCode code) {
+  for (const ExitCodeInfo& info : exit_code_table()) {
+    if (info.code == code) return std::string(info.meaning);
+  }
+  return "ended by a signal";
+}
+
+}  // namespace
+
+size_t columns(const TableStyle& style) {
+  constexpr int kLeast = 60;
+  return static_cast<size_t>(std::max(kLeast, style.width));
+}
+
+Colour colour_of(ExitCode code) {
+  switch (code) {
+    case ExitCode::pass:
+      return Colour::green;
+    case ExitCode::inconclusive:
+      return Colour::yellow;
+    case ExitCode::skipped:
+      return Colour::dim;
+    default:
+      return Colour::red;
+  }
+}
+
+std::string upper(std::string word) {
+  std::transform(word.begin(), word.end(), word.begin(), [](char c) {
+    return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  });
+  return word;
+}
+
+std::string percent(double ratio) {
+  return std::isfinite(ratio) ? format_signed_percent(ratio - 1, 2) : "unknown";
+}
+std::string interval(const Estimate& ratio) {
+  return fmt::format("[{:+.2f}, {:+.2f}] %", 100 * (ratio.low - 1), 100 * (ratio.high - 1));
+}
+
+void write_exit_code(std::ostream& out, const std::string& head, ExitCode code,
+                     const std::string& tail, const TableStyle& style) {
+  out << head << "; "
+      << paint(fmt::format("exit code {} ({})", static_cast<int>(code), meaning(code)),
+               colour_of(code), style.colour)
+      << tail << "\n";
+}
+
+}  // namespace dettax

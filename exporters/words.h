@@ -1,0 +1,25 @@
+#pragma once
+
+#include <iosfwd>
+#include <string>
+
+#include "exporters/table.h"
+#include "exporters/text_layout.h"
+#include "harness/base/exit_code.h"
+
+namespace dettax {
+
+// What the table and the comparison have in common.
+
+inline constexpr size_t kIndent = 2;
+
+size_t columns(const TableStyle& style);
+Colour colour_of(ExitCode code);
+std::string upper(std::string word);          // ASCII
+std::string percent(double ratio);            // 1.031 -> "+3.10 %"; "unknown" if it is not finite
+std::string interval(const Estimate& ratio);  // "[+2.10, +4.05] %"
+// "3 cases: ...; exit code 1 (verdict fail ...)tail"
+void write_exit_code(std::ostream& out, const std::string& head, ExitCode code,
+                     const std::string& tail, const TableStyle& style);
+
+}  // namespace dettax
