@@ -2,8 +2,9 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "harness/device/cpu/gemm.cpp"
+#include "harness/device/cpu/targets.h"
 #include "hwy/foreach_target.h"
-// foreach_target.h comes first.
+// What follows is read once for each target.
 #include "harness/device/cpu/gemm_schedule-inl.h"
 #include "hwy/highway.h"
 

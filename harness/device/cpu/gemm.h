@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "harness/device/cpu/memory.h"
+#include "harness/device/cpu/spin_lock.h"
 #include "harness/device/cpu/team.h"
 #include "harness/plan/knobs.h"
 
@@ -78,7 +78,7 @@ struct GemmState {
   Scratch shared;              // the operand that all threads read, packed
   std::vector<Scratch> local;  // panels that one thread has packed for itself
   Scratch partial;             // sums over a part of K, where C cannot hold them
-  std::vector<std::atomic_flag> locks = std::vector<std::atomic_flag>(kLocks);
+  std::vector<SpinLock> locks = std::vector<SpinLock>(kLocks);
   std::vector<unsigned char> started;  // tiles of C that have had an arrival
   std::map<std::tuple<int64_t, int64_t, int64_t>, ChunkTrial> trials;
 

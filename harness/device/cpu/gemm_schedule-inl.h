@@ -15,11 +15,11 @@ namespace dettax {
 namespace HWY_NAMESPACE {
 
 // Floats of the operand that all threads share, packed: a share of the last-level cache.
-inline constexpr int64_t kSharedFloats = int64_t{2} << 20;
+constexpr int64_t kSharedFloats = int64_t{2} << 20;
 // Floats that one thread packs for itself: half of a second-level cache.
-inline constexpr int64_t kLocalFloats = int64_t{96} << 10;
+constexpr int64_t kLocalFloats = int64_t{96} << 10;
 // Whole vectors may be read from the end of a panel.
-inline constexpr int64_t kSlackFloats = 64;
+constexpr int64_t kSlackFloats = 64;
 
 HWY_INLINE int64_t divide_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit; }
 

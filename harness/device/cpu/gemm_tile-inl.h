@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <utility>
 
@@ -28,25 +29,25 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 using F32 = hn::ScalableTag<float>;
 using Vf = hn::Vec<F32>;
-inline constexpr int kLanes = HWY_LANES(float);
+constexpr int kLanes = HWY_LANES(float);
 
 // Rows and vectors of a tile: as many accumulators as the registers hold beside the operands.
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
-inline constexpr int kMr = 14;
-inline constexpr int kVectors = 2;
+constexpr int kMr = 14;
+constexpr int kVectors = 2;
 #elif HWY_TARGET == HWY_NEON
-inline constexpr int kMr = 8;
-inline constexpr int kVectors = 3;
+constexpr int kMr = 8;
+constexpr int kVectors = 3;
 #elif HWY_TARGET == HWY_AVX2
-inline constexpr int kMr = 6;
-inline constexpr int kVectors = 2;
+constexpr int kMr = 6;
+constexpr int kVectors = 2;
 #else
-inline constexpr int kMr = 4;
-inline constexpr int kVectors = 3;
+constexpr int kMr = 4;
+constexpr int kVectors = 3;
 #endif
 static_assert(kMr <= kLanes || kMr % kLanes == 0, "packing stores whole vectors");
-inline constexpr int kNr = kVectors * kLanes;
-inline constexpr int kTileFloats = kMr * kNr;
+constexpr int kNr = kVectors * kLanes;
+constexpr int kTileFloats = kMr * kNr;
 
 // Keeps a loaded vector in its register: g++ 12 otherwise folds the load into each multiply-add and
 // reads B once per row.
@@ -226,8 +227,8 @@ HWY_INLINE void finish_tile(const GemmFinish& f, const float* tile, float* c, in
 }
 
 // Reads a tile of C back, to go on with its chains.
-HWY_NOINLINE void load_tile(const float* c, int64_t stride, int64_t row, int64_t column, int rows,
-                            int64_t columns, float* tile) {
+inline HWY_NOINLINE void load_tile(const float* c, int64_t stride, int64_t row, int64_t column,
+                                   int rows, int64_t columns, float* tile) {
   const F32 d;
   for (int r = 0; r < rows; ++r) {
     for (int v = 0; v < kVectors; ++v) {

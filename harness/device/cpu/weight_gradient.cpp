@@ -1,15 +1,16 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <thread>
+#include <mutex>
 #include <vector>
 
 #include "harness/device/cpu/gemm.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "harness/device/cpu/weight_gradient.cpp"
+#include "harness/device/cpu/targets.h"
 #include "hwy/foreach_target.h"
-// foreach_target.h comes first.
+// What follows is read once for each target.
 #include "harness/device/cpu/gemm_schedule-inl.h"
 #include "hwy/highway.h"
 
@@ -218,7 +219,7 @@ class WeightGradient {
     if (panel == 0 && call_.line_sums != nullptr) {
       for (int64_t a = 0; a < a_count; ++a) {
         const auto place = static_cast<size_t>(a_panels() * panel_block_ + a_first + a);
-        const Guard guard(state_.locks[place % GemmState::kLocks]);
+        const std::lock_guard guard(state_.locks[place % GemmState::kLocks]);
         add_line_sums(local + a * steps * kMr, steps, (a_first + a) * kMr, not_first(place));
       }
     }
@@ -230,7 +231,7 @@ class WeightGradient {
         prefetch_tile(call_.c, call_.c_stride, row, (panel + b) * kNr, rows);
         chain(rows, steps, local + a * steps * kMr, shared + b * steps * kNr, sums, false);
         const auto place = static_cast<size_t>((a_first + a) * panel_block_ + b);
-        const Guard guard(state_.locks[place % GemmState::kLocks]);
+        const std::lock_guard guard(state_.locks[place % GemmState::kLocks]);
         store_tile(sums, row, (panel + b) * kNr, rows, not_first(place));
       }
     }
@@ -243,19 +244,6 @@ class WeightGradient {
     state_.started[place] = 1;
     return add;
   }
-
-  class Guard {
-   public:
-    explicit Guard(std::atomic_flag& flag) : flag_(flag) {
-      while (flag_.test_and_set(std::memory_order_acquire)) std::this_thread::yield();
-    }
-    ~Guard() { flag_.clear(std::memory_order_release); }
-    Guard(const Guard&) = delete;
-    Guard& operator=(const Guard&) = delete;
-
-   private:
-    std::atomic_flag& flag_;
-  };
 
   Team& team_;
   GemmState& state_;

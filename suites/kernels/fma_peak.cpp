@@ -1,0 +1,46 @@
+#include "suites/kernels/fma_peak.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "suites/kernels/fma_peak.cpp"
+#include "harness/device/cpu/targets.h"
+#include "hwy/foreach_target.h"
+// What follows is read once for each target.
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace dettax {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Twelve chains hide the latency of every FMA unit so far and fit into sixteen registers.
+constexpr int kChains = 12;
+
+int64_t multiply_add(int64_t rounds) {
+  const hn::ScalableTag<float> d;
+  const auto factor = hn::Set(d, 0.999f);
+  hn::Vec<decltype(d)> sum[kChains];
+#pragma GCC unroll 12
+  for (int i = 0; i < kChains; ++i) sum[i] = hn::Set(d, static_cast<float>(i));
+  for (int64_t r = 0; r < rounds; ++r) {
+#pragma GCC unroll 12
+    for (int i = 0; i < kChains; ++i) sum[i] = hn::MulAdd(sum[i], factor, factor);
+  }
+  auto total = sum[0];
+  for (int i = 1; i < kChains; ++i) total = hn::Add(total, sum[i]);
+  volatile float keep = hn::GetLane(total);
+  static_cast<void>(keep);
+  return rounds * kChains * 2 * HWY_LANES(float);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace dettax
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace dettax {
+HWY_EXPORT(multiply_add);
+int64_t multiply_add_in_registers(int64_t rounds) {
+  return HWY_DYNAMIC_DISPATCH(multiply_add)(rounds);
+}
+}  // namespace dettax
+#endif

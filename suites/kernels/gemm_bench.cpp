@@ -1,0 +1,272 @@
+// The three products of a linear layer, in the shapes of the step benchmarks, beside a BLAS and the
+// FMA peak: in each iteration all of them run one after the other, so that they meet the same
+// machine. Weights and their gradients come from memory as in a step: copies of them are taken in
+// turn.
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <benchmark/benchmark.h>
+#include <dlfcn.h>
+
+#include "harness/base/random.h"
+#include "harness/device/cpu/gemm.h"
+#include "harness/device/cpu/memory.h"
+#include "harness/device/cpu/team.h"
+#include "suites/kernels/fma_peak.h"
+
+namespace dettax {
+namespace {
+
+constexpr int64_t kColdBytes = int64_t{96} << 20;
+constexpr int64_t kPeakRounds = 200'000;
+
+double seconds(const std::function<void()>& work) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::nth_element(values.begin(), values.begin() + static_cast<int64_t>(values.size() / 2),
+                   values.end());
+  return values[values.size() / 2];
+}
+
+// cblas_sgemm of a BLAS found at run time; the benchmark has no column for it where there is none.
+class Blas {
+ public:
+  using Sgemm = void (*)(int order, int trans_a, int trans_b, int m, int n, int k, float alpha,
+                         const float* a, int lda, const float* b, int ldb, float beta, float* c,
+                         int ldc);
+  explicit Blas(int threads) {
+    // Its idle threads poll, by default longer than the pause before the next measurement.
+    setenv("GOMP_SPINCOUNT", "20000", 0);
+    for (const char* name :
+         {"/usr/lib/x86_64-linux-gnu/blis-openmp/libblis.so.4", "libblis.so.4"}) {
+      if ((library_ = dlopen(name, RTLD_NOW | RTLD_LOCAL)) != nullptr) break;
+    }
+    if (library_ == nullptr) return;
+    sgemm = reinterpret_cast<Sgemm>(dlsym(library_, "cblas_sgemm"));
+    using SetThreads = void (*)(int64_t);
+    const auto set = reinterpret_cast<SetThreads>(dlsym(library_, "bli_thread_set_num_threads"));
+    if (set != nullptr) set(threads);
+  }
+  // Starts its threads, so that a measured call does not have to.
+  void wake() const {
+    static std::array<float, 128 * 128> a{};
+    static std::array<float, 128 * 128> c{};
+    sgemm(101, 111, 111, 128, 128, 128, 1, a.data(), 128, a.data(), 128, 0, c.data(), 128);
+  }
+  Sgemm sgemm = nullptr;
+
+ private:
+  void* library_ = nullptr;
+};
+constexpr int kRowMajor = 101, kNoTrans = 111, kTrans = 112;
+
+struct Shape {
+  const char* model;
+  int64_t tokens, inputs, outputs, samples;
+};
+
+// One layer's operands, as often as it takes to make the weights cold.
+struct Layer {
+  explicit Layer(const Shape& s)
+      : shape(s),
+        copies(std::max<int64_t>(1, kColdBytes / (s.inputs * s.outputs * 4))),
+        x(allocate_pages(bytes(s.tokens * s.inputs))),
+        dx(allocate_pages(bytes(s.tokens * s.inputs))),
+        y(allocate_pages(bytes(s.tokens * s.outputs))),
+        w(allocate_pages(bytes(s.inputs * s.outputs * copies))),
+        dw(allocate_pages(bytes(s.inputs * s.outputs * copies))) {
+    const RandomKey key{.seed = 1};
+    for (Buffer* b : {&x, &dx, &y, &w, &dw}) {
+      for (size_t i = 0; i < b->bytes() / 4; ++i) {
+        data(*b)[i] = static_cast<float>(static_cast<double>(i * 2654435761U % 1024) / 512 - 1);
+      }
+    }
+    static_cast<void>(key);
+  }
+  static size_t bytes(int64_t floats) { return static_cast<size_t>(floats) * 4; }
+  static float* data(const Buffer& b) { return static_cast<float*>(b.data()); }
+  float* weight(int64_t turn) const {
+    return data(w) + turn % copies * shape.inputs * shape.outputs;
+  }
+  float* gradient(int64_t turn) const {
+    return data(dw) + turn % copies * shape.inputs * shape.outputs;
+  }
+
+  Shape shape;
+  int64_t copies;
+  Buffer x, dx, y, w, dw;
+};
+
+enum class Product { forward, input_gradient, weight_gradient };
+
+struct Runner {
+  Team& team;
+  GemmState& state;
+  const Layer& layer;
+  Product product;
+  Order order = Order::ordered;
+  bool dynamic = false;
+
+  void ours(int64_t turn) const {
+    const auto& [model, tokens, inputs, outputs, samples] = layer.shape;
+    float* x = Layer::data(layer.x);
+    float* y = Layer::data(layer.y);
+    float* w = layer.weight(turn);
+    if (product == Product::forward) {
+      gemm(team, state,
+           {.a = {x, tokens, inputs, 1},
+            .b = {w, outputs, inputs, 1},
+            .steps = inputs,
+            .c = y,
+            .c_stride = outputs,
+            .finish = {},
+            .dynamic = dynamic});
+    } else if (product == Product::input_gradient) {
+      gemm(team, state,
+           {.a = {y, tokens, outputs, 1},
+            .b = {w, inputs, 1, inputs},
+            .steps = outputs,
+            .c = Layer::data(layer.dx),
+            .c_stride = inputs,
+            .finish = {},
+            .dynamic = dynamic});
+    } else {
+      weight_gradient(team, state,
+                      {.a = {y, outputs, 1, outputs},
+                       .b = {x, inputs, 1, inputs},
+                       .tokens = tokens,
+                       .samples = samples,
+                       .c = layer.gradient(turn),
+                       .c_stride = inputs,
+                       .line_sums = nullptr,
+                       .accumulate = true,
+                       .order = order,
+                       .dynamic = dynamic});
+    }
+  }
+
+  // A library's OpenMP threads go on polling for some milliseconds and would take a core from whoever comes next.
+  void settle() const {
+    std::this_thread::sleep_for(std::chrono::milliseconds(4));
+    team.run([](int) {});
+  }
+
+  void blas(const Blas& library, int64_t turn) const {
+    const int t = static_cast<int>(layer.shape.tokens), in = static_cast<int>(layer.shape.inputs),
+              out = static_cast<int>(layer.shape.outputs);
+    float* x = Layer::data(layer.x);
+    float* y = Layer::data(layer.y);
+    float* w = layer.weight(turn);
+    if (product == Product::forward) {
+      library.sgemm(kRowMajor, kNoTrans, kTrans, t, out, in, 1, x, in, w, in, 0, y, out);
+    } else if (product == Product::input_gradient) {
+      library.sgemm(kRowMajor, kNoTrans, kNoTrans, t, in, out, 1, y, out, w, in, 0,
+                    Layer::data(layer.dx), in);
+    } else {
+      library.sgemm(kRowMajor, kTrans, kNoTrans, out, in, t, 1, y, out, x, in, 1,
+                    layer.gradient(turn), in);
+    }
+  }
+};
+
+double peak_flops(Team& team) {
+  std::vector<int64_t> done(static_cast<size_t>(team.size()) * 8);
+  const double time = seconds([&] {
+    team.run([&](int thread) {
+      done[static_cast<size_t>(thread) * 8] = multiply_add_in_registers(kPeakRounds);
+    });
+  });
+  int64_t flops = 0;
+  for (int64_t f : done) flops += f;
+  return static_cast<double>(flops) / time;
+}
+
+void measure(benchmark::State& state, const Shape& shape, Product product, Order order,
+             bool dynamic) {
+  const int threads = 2;
+  Team team(threads, true);
+  GemmState scratch(threads);
+  const Layer layer(shape);
+  const Blas library(threads);
+  const Runner runner{team, scratch, layer, product, order, dynamic};
+  const double flops = 2.0 * static_cast<double>(shape.tokens * shape.inputs * shape.outputs);
+  std::vector<double> ours, theirs, peaks;
+  for (int64_t warm = 0; warm < 3; ++warm) runner.ours(warm);
+  int64_t turn = 0;
+  for (auto _ : state) {
+    ++turn;
+    runner.settle();
+    ours.push_back(seconds([&] { runner.ours(2 * turn); }));
+    state.SetIterationTime(ours.back());
+    peaks.push_back(peak_flops(team));
+    if (library.sgemm != nullptr) {
+      library.wake();
+      theirs.push_back(seconds([&] { runner.blas(library, 2 * turn + 1); }));
+    }
+  }
+  const double rate = flops / median(ours);
+  state.counters["GFLOP/s"] = rate / 1e9;
+  state.counters["of_peak_ratio"] = rate / median(peaks);
+  if (library.sgemm != nullptr) {
+    state.counters["blis_GFLOP/s"] = flops / median(theirs) / 1e9;
+    state.counters["of_blis_ratio"] = median(theirs) / median(ours);
+  }
+}
+
+constexpr Shape kShapes[] = {
+    {"gpt2", 256, 768, 768, 4},    {"gpt2", 256, 768, 2304, 4},   {"gpt2", 256, 768, 3072, 4},
+    {"gpt2", 256, 3072, 768, 4},   {"gpt2", 256, 768, 50304, 4},  {"gpt2", 1024, 768, 768, 4},
+    {"gpt2", 1024, 768, 2304, 4},  {"gpt2", 1024, 768, 3072, 4},  {"gpt2", 1024, 3072, 768, 4},
+    {"gpt2", 1024, 768, 50304, 4}, {"small", 2048, 512, 512, 8},  {"small", 2048, 512, 1536, 8},
+    {"small", 2048, 512, 2048, 8}, {"small", 2048, 2048, 512, 8}, {"small", 2048, 512, 8192, 8},
+};
+
+struct Variant {
+  const char* name;
+  Product product;
+  Order order;
+  bool dynamic;
+};
+constexpr Variant kVariants[] = {
+    {"forward/static", Product::forward, Order::ordered, false},
+    {"forward/dynamic", Product::forward, Order::ordered, true},
+    {"input_gradient/static", Product::input_gradient, Order::ordered, false},
+    {"input_gradient/dynamic", Product::input_gradient, Order::ordered, true},
+    {"weight_gradient/arrival", Product::weight_gradient, Order::arrival, true},
+    {"weight_gradient/ordered", Product::weight_gradient, Order::ordered, false},
+    {"weight_gradient/ordered_dynamic", Product::weight_gradient, Order::ordered, true},
+    {"weight_gradient/invariant", Product::weight_gradient, Order::invariant, false},
+};
+
+// The list of benchmarks, made when the program starts.
+const bool kRegistered = [] {
+  for (const Variant& v : kVariants) {
+    for (const Shape& s : kShapes) {
+      const std::string name = std::string("linear/") + v.name + "/model:" + s.model +
+                               "/tokens:" + std::to_string(s.tokens) +
+                               "/inputs:" + std::to_string(s.inputs) +
+                               "/outputs:" + std::to_string(s.outputs);
+      benchmark::RegisterBenchmark(
+          name.c_str(),
+          [s, v](benchmark::State& state) { measure(state, s, v.product, v.order, v.dynamic); })
+          ->UseManualTime()
+          ->Unit(benchmark::kMillisecond)
+          ->MinTime(0.2);
+    }
+  }
+  return true;
+}();
+
+}  // namespace
+}  // namespace dettax
