@@ -1,0 +1,43 @@
+#include "harness/cli/interrupt.h"
+
+#include <csignal>
+
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+namespace dettax {
+namespace {
+
+sigset_t watched_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&set, number);
+  return set;
+}
+
+}  // namespace
+
+InterruptWatch::InterruptWatch() {
+  const sigset_t set = watched_signals();
+  if (::sigprocmask(SIG_BLOCK, &set, nullptr) != 0) throw_errno("cannot block signals");
+  signals_ = Descriptor(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!signals_) throw_errno("cannot watch for signals");
+}
+
+InterruptWatch::~InterruptWatch() {
+  const sigset_t set = watched_signals();
+  ::sigprocmask(SIG_UNBLOCK, &set, nullptr);
+}
+
+std::optional<int> InterruptWatch::signal() {
+  if (seen_) return seen_;
+  signalfd_siginfo info{};
+  if (::read(signals_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
+    seen_ = static_cast<int>(info.ssi_signo);
+    const sigset_t set = watched_signals();
+    ::sigprocmask(SIG_UNBLOCK, &set, nullptr);
+  }
+  return seen_;
+}
+
+}  // namespace dettax

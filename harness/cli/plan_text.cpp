@@ -1,0 +1,95 @@
+#include "harness/cli/plan_text.h"
+
+#include <algorithm>
+#include <ostream>
+
+#include <fmt/format.h>
+
+#include "harness/base/format.h"
+#include "harness/launch/guards.h"
+#include "harness/launch/ledgers.h"
+#include "harness/launch/memory.h"
+
+namespace dettax {
+namespace {
+
+// Two fused multiply-adds of eight floats each cycle, which every core with AVX2 can do, of which real steps reach about a third.
+constexpr double kFlopsPerCycle = 32;
+constexpr double kReachedShare = 0.33;
+constexpr double kAssumedFrequencyHz = 2.5e9;  // where the machine does not say
+constexpr double kGroupStartSeconds = 0.3;
+// A step whose every op is fingerprinted against a plain one.
+constexpr double kLedgerStepFactor = 3;
+
+void write_case(std::ostream& out, const Case& planned, const Suite& suite, int64_t available_bytes,
+                int cores, bool& runs) {
+  out << planned.id() << '\n';
+  out << fmt::format(
+      "  {}: {} parameters{}, {}, {} micro-batches a step, {} thread(s) a rank, {} FLOP a step\n",
+      planned.model.name, format_count(static_cast<double>(parameter_count(planned.model))),
+      planned.model.layers < planned.model.published_layers
+          ? fmt::format(" ({} of {} layers: a proxy)", planned.model.layers,
+                        planned.model.published_layers)
+          : "",
+      to_string(planned.layout), planned.micro_batches(), planned.topology.threads_per_rank,
+      format_count(
+          flops_per_step(planned.model, planned.tokens_per_step(), planned.batch.sequence_length)));
+  const auto reason = case_refusal(planned, suite, available_bytes);
+  runs = !reason;
+  if (reason) {
+    out << "  refused: " << *reason << '\n';
+    return;
+  }
+  const auto arm = [&](const std::string& name, const Mode& mode) {
+    const auto bytes = static_cast<double>(estimate_memory(planned, mode).total());
+    out << fmt::format("  arm {:<28} mode {} {}, about {}\n", name, mode.name, mode.hash,
+                       format_bytes(bytes));
+  };
+  arm("fast", suite.fast);
+  arm("control", suite.fast);
+  for (const Mode& mode : suite.modes) arm(mode.name, mode);
+  out << fmt::format("  memory about {} of {} available; time about {}\n",
+                     format_bytes(static_cast<double>(case_memory_bytes(planned, suite))),
+                     format_bytes(static_cast<double>(available_bytes)),
+                     format_seconds(estimate_case_seconds(planned, suite, cores)));
+}
+
+}  // namespace
+
+double estimate_step_seconds(const Case& planned, int cores) {
+  const double frequency = sample_machine().frequency_hz;
+  const int threads = planned.layout.ranks() * planned.topology.threads_per_rank;
+  const double peak =
+      std::min(threads, cores) * kFlopsPerCycle * (frequency > 0 ? frequency : kAssumedFrequencyHz);
+  return flops_per_step(planned.model, planned.tokens_per_step(), planned.batch.sequence_length) /
+         (kReachedShare * peak);
+}
+
+double estimate_case_seconds(const Case& planned, const Suite& suite, int cores) {
+  const double step = estimate_step_seconds(planned, cores);
+  const auto arms = static_cast<double>(suite.modes.size() + 2);
+  const double runs = ledger_runs(planned, suite);
+  const double warmup = arms * suite.measure.warmup_steps_max * step;
+  const double ledgers =
+      runs * (kGroupStartSeconds + kLedgerStepFactor * suite.evidence.steps * step);
+  return arms * kGroupStartSeconds + warmup + suite.measure.budget_seconds + ledgers;
+}
+
+size_t write_plan(std::ostream& out, const Suite& suite, int64_t available_bytes, int cores) {
+  size_t running = 0;
+  double seconds = 0;
+  out << fmt::format("suite {} ({}): {} case(s), {} mode(s)\n", suite.name, suite.hash,
+                     suite.cases.size(), suite.modes.size());
+  for (const Case& planned : suite.cases) {
+    bool runs = false;
+    write_case(out, planned, suite, available_bytes, cores, runs);
+    if (!runs) continue;
+    ++running;
+    seconds += estimate_case_seconds(planned, suite, cores);
+  }
+  out << fmt::format("{} of {} case(s) would run, at most about {}\n", running, suite.cases.size(),
+                     format_seconds(seconds));
+  return running;
+}
+
+}  // namespace dettax

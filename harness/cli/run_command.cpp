@@ -1,0 +1,167 @@
+#include <filesystem>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "exporters/table.h"
+#include "harness/cli/command.h"
+#include "harness/cli/interrupt.h"
+#include "harness/cli/plan_text.h"
+#include "harness/cli/run_options.h"
+#include "harness/cli/run_path.h"
+#include "harness/cli/run_progress.h"
+#include "harness/cli/terminal.h"
+#include "harness/launch/memory.h"
+#include "harness/launch/rank_pool.h"
+#include "harness/launch/run_suite.h"
+#include "results/reason.h"
+#include "results/run_folder.h"
+
+namespace dettax {
+namespace {
+
+// One file for tools that want all: the records as they lie in the run folder, and what the run came to.
+std::string records_json(const std::vector<Record>& records, const std::string& run_id,
+                         ExitCode code) {
+  std::string text =
+      fmt::format("{{\"schema_version\": {}, \"run_id\": \"{}\", \"exit_code\": {}, \"records\": [",
+                  kRecordSchemaVersion, run_id, static_cast<int>(code));
+  for (size_t i = 0; i < records.size(); ++i) {
+    if (i > 0) text += ",\n";
+    text += to_json(records[i]);
+  }
+  return text + "]}\n";
+}
+
+void write_list(std::ostream& out, const Suite& suite) {
+  out << "cases\n";
+  for (const Case& planned : suite.cases) out << "  " << planned.id() << '\n';
+  out << "arms\n  fast\n  control\n";
+  for (const Mode& mode : suite.modes) out << "  " << mode.name << '\n';
+}
+
+class RunCommand : public Command {
+ public:
+  const char* name() const override { return "run"; }
+  const char* what() const override { return "measures the cases of a suite and prints the table"; }
+  void declare(Options& options) override { declare_run_options(options, options_); }
+  ExitCode run(const Streams& streams) override;
+
+ private:
+  bool asks_for_text(const Streams& streams, ExitCode& code) const;
+  Suite suite() const;
+  RunFolder folder(const Suite& suite) const;
+  ExitCode measure(const Suite& suite, RunFolder folder, const Streams& streams) const;
+  void check_resume() const;
+
+  RunOptions options_;
+};
+
+void RunCommand::check_resume() const {
+  const bool other = !options_.suite.empty() || !options_.config.empty() ||
+                     !options_.overrides.empty() || !options_.modes.empty() ||
+                     !options_.case_pattern.empty() || !options_.output_folder.empty() ||
+                     options_.dp || options_.micro || options_.global || options_.sequence_length ||
+                     options_.seed || !options_.precision.empty() || !options_.text_file.empty();
+  if (!other) return;
+  throw Error(ErrorKind::usage,
+              fmt::format("--resume {}: the run's own suite is resumed as it was; "
+                          "give neither a suite nor settings",
+                          options_.resume));
+}
+
+Suite RunCommand::suite() const {
+  if (options_.resume.empty()) return load_run_suite(options_);
+  check_resume();
+  return load_suite((RunFolder::open(find_run(options_.resume)).path() / "suite.yaml").string());
+}
+
+RunFolder RunCommand::folder(const Suite& suite) const {
+  if (!options_.resume.empty()) return RunFolder::open(find_run(options_.resume));
+  return RunFolder::create(options_.output_folder.empty()
+                               ? default_runs_folder()
+                               : std::filesystem::path(options_.output_folder),
+                           suite);
+}
+
+// --list, --dump-config and --dry-run start nothing.
+bool RunCommand::asks_for_text(const Streams& streams, ExitCode& code) const {
+  code = ExitCode::pass;
+  if (options_.list && options_.suite.empty() && options_.config.empty() &&
+      options_.resume.empty()) {
+    for (const std::string& name : list_suites()) streams.out << name << '\n';
+    return true;
+  }
+  if (options_.list) {
+    write_list(streams.out, suite());
+  } else if (options_.dump_config) {
+    streams.out << dump_suite(suite());
+  } else if (options_.dry_run) {
+    const Suite planned = suite();
+    const size_t running =
+        write_plan(streams.out, planned, available_memory_bytes(), available_cores());
+    if (running == 0) code = ExitCode::skipped;
+  } else {
+    return false;
+  }
+  return true;
+}
+
+ExitCode RunCommand::run(const Streams& streams) {
+  ExitCode code = ExitCode::pass;
+  if (asks_for_text(streams, code)) return code;
+  const Suite planned = suite();
+  return measure(planned, folder(planned), streams);
+}
+
+ExitCode RunCommand::measure(const Suite& suite, RunFolder folder, const Streams& streams) const {
+  InterruptWatch interrupts;
+  LaunchSettings launch;
+  launch.log_folder = folder.path() / "logs";
+  launch.step_timeout_seconds = suite.measure.step_timeout_seconds;
+  launch.interrupt = interrupts.descriptor();
+  std::filesystem::create_directories(launch.log_folder);
+  const auto launcher = make_thread_launcher(launch);
+
+  RunProgress progress(streams.err, {is_terminal(STDERR_FILENO), terminal_width(STDERR_FILENO),
+                                     options_.no_progress});
+  RunSuiteSettings settings;
+  if (!options_.budget.empty())
+    settings.budget_seconds = parse_duration("--budget", options_.budget);
+  settings.on_progress = [&](size_t done, size_t total, const CaseProgress& what) {
+    progress.show(done, total, what);
+  };
+  settings.on_record = [&](size_t done, size_t total, const Record& record) {
+    progress.finished(done, total, record);
+  };
+  settings.interrupted = [&] { return interrupts.signal().has_value(); };
+
+  streams.err << "dettax: run folder " << folder.path().string() << '\n';
+  const SuiteRun done = run_suite(suite, folder, *launcher, settings);
+  progress.clear();
+  if (done.interrupted) {
+    const int number = interrupts.signal().value_or(0);
+    streams.err << fmt::format(
+        "dettax: interrupted by signal {}; {} of {} cases are finished; go on with: dettax run "
+        "--resume {}\n",
+        number, done.records.size(), suite.cases.size(), folder.path().string());
+    return exit_code_of_signal(number);
+  }
+  const ExitCode code = combined_exit_code(done.records);
+  if (!options_.json_file.empty()) {
+    write_file_atomically(options_.json_file, records_json(done.records, folder.run_id(), code));
+  }
+  write_table(streams.out, done.records,
+              {use_colour(options_.colour, STDOUT_FILENO), terminal_width(STDOUT_FILENO)});
+  return code;
+}
+
+}  // namespace
+
+std::unique_ptr<Command> make_run_command() { return std::make_unique<RunCommand>(); }
+
+}  // namespace dettax

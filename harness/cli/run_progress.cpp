@@ -1,0 +1,50 @@
+#include "harness/cli/run_progress.h"
+
+#include <fmt/format.h>
+
+#include "harness/base/format.h"
+
+namespace dettax {
+namespace {
+
+// "measuring, round 4, interval ..." -> "measuring": what is worth a line of a log.
+std::string headline(const std::string& words) {
+  return words.starts_with("measuring") ? "measuring" : words;
+}
+
+}  // namespace
+
+void RunProgress::show(size_t done, size_t total, const CaseProgress& progress) {
+  if (settings_.quiet) return;
+  if (!settings_.terminal) {
+    const std::string words = headline(progress.words);
+    if (words == last_words_) return;
+    last_words_ = words;
+    err_ << fmt::format("[{}/{}] {}: {}\n", done + 1, total, progress.case_id, words) << std::flush;
+    return;
+  }
+  const std::string label =
+      fmt::format("[{}/{}] {}: {}", done + 1, total, progress.case_id, progress.words);
+  Progress bar;
+  bar.label = label;
+  bar.fraction = (static_cast<double>(done) + progress.fraction) / static_cast<double>(total);
+  bar.seconds_left = progress.seconds_left;
+  err_ << '\r' << progress_bar(bar, settings_.width - 1) << std::flush;
+  drawn_ = true;
+}
+
+void RunProgress::finished(size_t done, size_t total, const Record& record) {
+  if (settings_.quiet) return;
+  clear();
+  last_words_.clear();
+  err_ << fmt::format("[{}/{}] {}: {} ({})\n", done, total, record.case_id,
+                      to_string(record.verdict.status), record.verdict.reason_code)
+       << std::flush;
+}
+
+void RunProgress::clear() {
+  if (drawn_) err_ << "\r\033[K" << std::flush;
+  drawn_ = false;
+}
+
+}  // namespace dettax

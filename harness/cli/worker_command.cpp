@@ -1,0 +1,25 @@
+#include <memory>
+
+#include "harness/cli/command.h"
+#include "harness/launch/worker.h"
+
+namespace dettax {
+namespace {
+
+class WorkerCommand : public Command {
+ public:
+  const char* name() const override { return "worker"; }
+  const char* what() const override { return "serves a launcher; not for people"; }
+  bool hidden() const override { return true; }
+  void declare(Options&) override {}
+  ExitCode run(const Streams&) override {
+    run_worker(Channel(Descriptor(kWorkerSocket)), StatusPage::open(Descriptor(kWorkerStatus)));
+    return ExitCode::pass;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_worker_command() { return std::make_unique<WorkerCommand>(); }
+
+}  // namespace dettax
