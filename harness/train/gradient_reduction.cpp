@@ -1,5 +1,8 @@
 #include "harness/train/gradient_reduction.h"
 
+#include <string>
+#include <string_view>
+
 namespace dettax {
 namespace {
 
@@ -11,13 +14,21 @@ void reduce_bucket(StepContext& c, const Bucket& bucket, Device& device,
   c.begin(Op::bucket);
   device.synchronize();
   communicator.all_reduce(gradients.f32(), gradients.count(), c.knobs.collectives);
-  if (c.probe.observed()) c.probe.output("gradients" + std::to_string(bucket.begin), gradients, 0);
 }
 
 void add_apart_head(StepContext& c) {
   c.begin(Op::tied_head);
   c.ops.add(c.gradient(c.layout.embedding), c.parameters.head_gradient());
-  c.show_gradient(c.layout.embedding);
+}
+
+// What is shown after the reduction has the same names on every layout.
+void show_gradients(StepContext& c, std::string_view suffix) {
+  if (!c.probe.observed()) return;
+  c.begin(Op::gradients);
+  for (size_t p = 0; p < c.layout.parameters.size(); ++p) {
+    const Tensor gradient = c.gradient(static_cast<int>(p));
+    c.probe.output(c.layout.parameters[p].name + ".grad" + std::string(suffix), gradient, 0);
+  }
 }
 
 }  // namespace
@@ -42,12 +53,11 @@ std::vector<Bucket> make_buckets(const ModelLayout& layout, const ParameterStore
 void reduce_gradients(StepContext& c, const std::vector<Bucket>& buckets, Device& device,
                       Communicator& communicator) {
   if (communicator.size() > 1) {
+    show_gradients(c, " before");
     for (const Bucket& bucket : buckets) reduce_bucket(c, bucket, device, communicator);
   }
   if (c.parameters.apart()) add_apart_head(c);
-  if (!c.probe.observed()) return;
-  c.begin(Op::gradients);
-  for (size_t p = 0; p < c.layout.parameters.size(); ++p) c.show_gradient(static_cast<int>(p));
+  show_gradients(c, "");
 }
 
 }  // namespace dettax

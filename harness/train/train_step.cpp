@@ -152,6 +152,7 @@ float TrainStep::Impl::reduce_loss() {
   context.ops.sum_scalar(
       {loss, activations.loss_sums, 1.0, planned.micro_batches(), context.sum(knobs.loss)});
   if (communicator.size() > 1) {
+    probe.output("loss before", loss, 0);
     device.synchronize();
     communicator.all_reduce(loss.f32(), 1, knobs.collectives);
   }

@@ -1,0 +1,161 @@
+#include "small_cases.h"
+
+#include <algorithm>
+
+namespace dettax::testing_support {
+namespace {
+
+class LogObserver : public StepObserver {
+ public:
+  LogObserver(Device& device, Log& log) : device_(device), log_(log) {}
+  void on_op(std::string_view) override {}
+  void on_tensor(std::string_view path, std::string_view name, const Tensor& tensor,
+                 uint64_t first_index) override {
+    log_.push_back(
+        {std::string(path), std::string(name), device_.fingerprint(tensor, first_index)});
+  }
+
+ private:
+  Device& device_;
+  Log& log_;
+};
+
+void log_state(const TrainStep& train, Log& log) {
+  train.fingerprint([&](std::string_view name, const Fingerprint& value) {
+    log.push_back({"state", std::string(name), value});
+  });
+}
+
+Log run(RankRun& rank, uint64_t seed, int steps) {
+  Log log;
+  LogObserver observer(rank.device, log);
+  rank.train.reset(seed);
+  log_state(rank.train, log);
+  rank.train.observe(&observer);
+  for (int i = 0; i < steps; ++i) {
+    const StepResult result = rank.train.step();
+    log.push_back({"result", "loss", fingerprint(&result.loss, 1, sizeof(float))});
+    log.push_back(
+        {"result", "gradient_norm", fingerprint(&result.gradient_norm, 1, sizeof(float))});
+    log_state(rank.train, log);
+  }
+  rank.train.observe(nullptr);
+  return log;
+}
+
+}  // namespace
+
+Model small_gpt() {
+  Model model;
+  model.name = "small-gpt";
+  model.vocabulary = 90;
+  model.context = 24;
+  model.layers = model.published_layers = 2;
+  model.width = 32;
+  model.heads = model.key_value_heads = 2;
+  model.head_width = 16;
+  model.ffn_width = 64;
+  model.tied_head = true;
+  model.bias = true;
+  return model;
+}
+
+Model small_llama() {
+  Model model = small_gpt();
+  model.name = "small-llama";
+  model.heads = 4;
+  model.key_value_heads = 2;
+  model.head_width = 8;
+  model.ffn_width = 48;
+  model.norm = NormKind::rms_norm;
+  model.activation = Activation::swiglu;
+  model.position = Position::rope;
+  model.tied_head = false;
+  model.bias = false;
+  return model;
+}
+
+Case small_case(const Model& model) {
+  Case planned;
+  planned.model = model;
+  planned.batch = {4, 4, 12};
+  planned.topology.threads_per_rank = 2;
+  return planned;
+}
+
+Mode fast() { return {.name = "fast", .knobs = {}, .environment = {}, .note = {}, .hash = {}}; }
+
+Mode deterministic() {
+  Mode mode = fast();
+  mode.name = "deterministic";
+  Knobs& k = mode.knobs;
+  k.gemm = k.attention = k.embedding = k.norm = k.loss = k.moe = k.grad_norm = k.collectives =
+      Order::ordered;
+  k.dynamic_schedule = false;
+  return mode;
+}
+
+Mode invariant() {
+  Mode mode = deterministic();
+  mode.name = "invariant";
+  Knobs& k = mode.knobs;
+  k.gemm = k.attention = k.embedding = k.norm = k.loss = k.moe = k.grad_norm = k.collectives =
+      Order::invariant;
+  return mode;
+}
+
+void train_on_ranks(const Case& planned, const Mode& mode,
+                    const std::function<void(RankRun&)>& body) {
+  run_ranks(planned.layout.dp, false, [&](Communicator& communicator) {
+    const auto device = make_cpu_device(planned.topology.threads_per_rank, false);
+    TrainStep train(planned, mode, *device, communicator);
+    RankRun rank{train, *device, communicator};
+    body(rank);
+  });
+}
+
+std::vector<std::vector<Log>> record_runs(const Case& planned, const Mode& mode, int steps,
+                                          int runs) {
+  std::vector<std::vector<Log>> logs(static_cast<size_t>(runs),
+                                     std::vector<Log>(static_cast<size_t>(planned.layout.dp)));
+  train_on_ranks(planned, mode, [&](RankRun& rank) {
+    for (auto& ranks : logs)
+      ranks[static_cast<size_t>(rank.communicator.rank())] = run(rank, planned.seed, steps);
+  });
+  return logs;
+}
+
+std::vector<Log> record(const Case& planned, const Mode& mode, int steps) {
+  return record_runs(planned, mode, steps, 1).front();
+}
+
+Log layout_free(const std::vector<Log>& logs) {
+  Log kept;
+  std::ranges::copy_if(logs.front(), std::back_inserter(kept), [](const Entry& e) {
+    return e.path == "state" || e.path == "result" ||
+           (e.path.starts_with("reduce/") && !e.tensor.ends_with(" before"));
+  });
+  return kept;
+}
+
+std::string first_difference(const Log& a, const Log& b) {
+  return first_difference(std::vector<Log>(1, a), std::vector<Log>(1, b));
+}
+
+// In program order over all ranks.
+std::string first_difference(const std::vector<Log>& a, const std::vector<Log>& b) {
+  if (a.size() != b.size()) return "another number of ranks";
+  size_t most = 0;
+  for (size_t r = 0; r < a.size(); ++r) {
+    if (a[r].size() != b[r].size()) return "another number of entries";
+    most = std::max(most, a[r].size());
+  }
+  for (size_t i = 0; i < most; ++i) {
+    for (size_t r = 0; r < a.size(); ++r) {
+      if (i < a[r].size() && a[r][i] != b[r][i]) return a[r][i].path + " " + a[r][i].tensor;
+    }
+  }
+  return a.front().empty() ? "nothing compared" : "";
+}
+
+}  // namespace dettax::testing_support

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/comm/communicator.h"
+#include "harness/device/device.h"
+#include "harness/plan/case.h"
+#include "harness/train/observer.h"
+#include "harness/train/train_step.h"
+
+namespace dettax::testing_support {
+
+// Two layers, width 32, a vocabulary of 90 (padded to 128): small enough for the reference.
+Model small_gpt();    // learned positions, layer norm, gelu, biases, tied head
+Model small_llama();  // rope, rms norm, swiglu, grouped queries, own head
+Case small_case(const Model& model);
+
+Mode fast();
+Mode deterministic();
+Mode invariant();
+
+// Runs body on every data-parallel rank with a trainer of its own.
+struct RankRun {
+  TrainStep& train;
+  Device& device;
+  Communicator& communicator;
+};
+void train_on_ranks(const Case& planned, const Mode& mode,
+                    const std::function<void(RankRun&)>& body);
+
+// Fingerprints of everything a step shows, in program order, plus results and state under "result" and "state".
+struct Entry {
+  std::string path, tensor;
+  Fingerprint value;
+  friend bool operator==(const Entry&, const Entry&) = default;
+};
+using Log = std::vector<Entry>;
+
+// reset, then `steps` steps; one log a rank.
+std::vector<Log> record(const Case& planned, const Mode& mode, int steps);
+// Within one trainer: `runs` times reset and `steps` steps.
+std::vector<std::vector<Log>> record_runs(const Case& planned, const Mode& mode, int steps,
+                                          int runs);
+
+// Entries that do not depend on the layout: reduced gradients, results, state; of rank 0.
+Log layout_free(const std::vector<Log>& logs);
+
+// Path and tensor of the first difference, "" if there is none.
+std::string first_difference(const std::vector<Log>& a, const std::vector<Log>& b);
+std::string first_difference(const Log& a, const Log& b);
+
+}  // namespace dettax::testing_support
