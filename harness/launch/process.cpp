@@ -8,8 +8,8 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/pidfd.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -135,7 +135,7 @@ Process::~Process() { kill(); }
 
 std::optional<int> Process::wait(double seconds) {
   if (pid_ < 0 || status_) return status_;
-  const Descriptor watch(::pidfd_open(pid_, 0));
+  const Descriptor watch(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
   if (watch) {
     pollfd ended{watch.get(), POLLIN, 0};
     while (::poll(&ended, 1, static_cast<int>(seconds * 1000)) < 0 && errno == EINTR) {

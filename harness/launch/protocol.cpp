@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "results/reason.h"
 #include "results/run_folder.h"
 
 namespace dettax {
@@ -44,6 +45,7 @@ json to_message(const request::Prepare& prepare) {
   Record carrier;
   carrier.planned = prepare.spec.planned;
   carrier.case_id = prepare.spec.planned.id();
+  carrier.verdict = make_verdict("incomplete", "");  // every record has one
   ArmResult arm;
   arm.arm = prepare.spec.arm;
   arm.mode = prepare.spec.mode.name;

@@ -53,14 +53,13 @@ class ThreadGroup : public ArmGroup {
   }
 
   void throw_unless_ok(const Reply& reply) const {
-    if (!reply.ok) throw Error(reply.kind, fmt::format("arm {}: {}", spec_.arm, reply.message));
+    if (!reply.ok) throw Error(reply.kind, reply.message);
   }
 
   [[noreturn]] void throw_non_finite(const Reply& failed) {
     const Reply found = checked(request::FindNonFinite{failed.step},
                                 kLedgerStepFactor * static_cast<double>(failed.step + 2), false);
-    throw Error(ErrorKind::numeric,
-                fmt::format("arm {}: {}; {}", spec_.arm, failed.message, found.message));
+    throw Error(ErrorKind::numeric, fmt::format("{}; {}", failed.message, found.message));
   }
 
   ArmSpec spec_;

@@ -92,11 +92,25 @@ RankPool& Worker::pool() {
   return *pool_;
 }
 
+// Whether a case has anything for this knob to act on.
+bool acts(Knob knob, const Case& planned) {
+  switch (knob) {
+    case Knob::moe:
+      return planned.model.moe.has_value();
+    case Knob::collectives:
+    case Knob::overlap:
+      return planned.layout.ranks() > 1;
+    default:
+      return true;
+  }
+}
+
 // What runs, as found here and not as asked: a variable that did not arrive shows as absent.
 std::map<std::string, std::string> Worker::engaged() const {
   std::map<std::string, std::string> out;
   for (const KnobInfo& info : knob_table()) {
-    out[std::string(info.name)] = knob_value(spec_.mode.knobs, info.knob);
+    out[std::string(info.name)] =
+        acts(info.knob, spec_.planned) ? knob_value(spec_.mode.knobs, info.knob) : "";
   }
   for (const auto& [name, value] : spec_.mode.environment) {
     const char* found =

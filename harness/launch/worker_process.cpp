@@ -57,7 +57,6 @@ Process start_process(const ArmSpec& spec, const LaunchSettings& settings, const
 WorkerProcess::WorkerProcess(const ArmSpec& spec, const LaunchSettings& settings,
                              const std::string& name)
     : settings_(settings),
-      arm_(spec.arm),
       log_(settings.log_folder / (name + ".log")),
       ranks_(spec.planned.layout.ranks()),
       page_(StatusPage::create()),
@@ -135,17 +134,15 @@ void WorkerProcess::throw_died() {
     }
     where = fmt::format("with {}", join(each, "; "));
   }
-  throw Error(ErrorKind::infrastructure,
-              fmt::format("arm {}: {} {} {}{}", arm_, who, how, where, output_tail()));
+  throw Error(ErrorKind::infrastructure, fmt::format("{} {} {}{}", who, how, where, output_tail()));
 }
 
 void WorkerProcess::throw_hung(double seconds) {
   const int rank = laggard(page_, ranks_);
   const std::string where = position(page_.layout().ranks[static_cast<size_t>(rank)]);
   process_.kill();
-  throw Error(ErrorKind::timeout,
-              fmt::format("arm {}: rank {} hung {} (no progress for {:.1f} s){}", arm_, rank, where,
-                          seconds, output_tail()));
+  throw Error(ErrorKind::timeout, fmt::format("rank {} hung {} (no progress for {:.1f} s){}", rank,
+                                              where, seconds, output_tail()));
 }
 
 std::string WorkerProcess::output_tail() const {

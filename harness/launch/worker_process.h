@@ -30,7 +30,6 @@ class WorkerProcess {
   std::string output_tail() const;
 
   LaunchSettings settings_;
-  std::string arm_;
   std::filesystem::path log_;
   int ranks_ = 1;
   StatusPage page_;
