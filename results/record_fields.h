@@ -147,6 +147,7 @@ template <class Archive>
 void fields(Archive& archive, Model& value) {
   archive("name", value.name);
   archive("vocabulary", value.vocabulary);
+  archive("vocabulary_multiple", value.vocabulary_multiple);
   archive("context", value.context);
   archive("layers", value.layers);
   archive("published_layers", value.published_layers);
@@ -222,6 +223,7 @@ void fields(Archive& archive, Injection& value) {
 
 template <class Archive>
 void fields(Archive& archive, Case& value) {
+  archive("label", value.label);
   archive("model", value.model);
   archive("layout", value.layout);
   archive.choice("precision", value.precision, kPrecisions);
