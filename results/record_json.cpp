@@ -231,8 +231,8 @@ class Reader {
   static void decode(const Json& json, const std::string& where, std::vector<T>& values) {
     if (!json.is_array()) fail(where, "must be a list");
     values.clear();
-    for (const Json& item : json)
-      decode(item, where + "[" + std::to_string(values.size()) + "]", values.emplace_back());
+    for (size_t i = 0; i < json.size(); ++i)
+      decode(json[i], where + "[" + std::to_string(i) + "]", values.emplace_back());
   }
 
   const Json& json_;

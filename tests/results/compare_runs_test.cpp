@@ -1,0 +1,137 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "results/run_folder.h"
+#include "tests/results/sample_record.h"
+
+namespace dettax {
+namespace {
+
+using testing::HasSubstr;
+
+void scale(Estimate& estimate, double by) {
+  estimate.value *= by;
+  estimate.low *= by;
+  estimate.high *= by;
+}
+
+const ComparisonRow& row(const Comparison& comparison, const std::string& arm,
+                         const std::string& quantity) {
+  for (const ComparisonRow& one : comparison.rows) {
+    if (one.arm == arm && one.quantity == quantity) return one;
+  }
+  throw std::runtime_error("no such row");
+}
+
+TEST(CompareRuns, ARunAgainstItselfPasses) {
+  const Comparison same = compare_runs({sample_record()}, {sample_record()}, {});
+  EXPECT_EQ(same.exit_code, 0);
+  EXPECT_EQ(same.rows.size(), 5U);
+  for (const ComparisonRow& one : same.rows) EXPECT_EQ(one.status, Status::pass) << one.words;
+}
+
+TEST(CompareRuns, SlowerAndFasterAreBothFlagged) {
+  for (double by : {1.20, 0.80}) {
+    Record changed = sample_record();
+    scale(*changed.arms[2].step_time_seconds, by);
+    const Comparison comparison = compare_runs({sample_record()}, {changed}, {});
+    EXPECT_EQ(comparison.exit_code, 1);
+    EXPECT_EQ(row(comparison, "deterministic", "step_time_seconds").status, Status::fail);
+    EXPECT_EQ(row(comparison, "fast", "step_time_seconds").status, Status::pass);
+  }
+}
+
+TEST(CompareRuns, OneStepWithinIntervalAndToleranceIsNoChange) {
+  Record changed = sample_record();
+  scale(*changed.arms[2].step_time_seconds, 1.02);
+  EXPECT_EQ(compare_runs({sample_record()}, {changed}, {}).exit_code, 0);
+}
+
+// overhead-03, second half: which side moved against the baseline.
+TEST(CompareRuns, Overhead03SaysWhichSideMoved) {
+  Record slower_det = sample_record(), faster_fast = sample_record();
+  scale(*slower_det.arms[2].step_time_seconds, 1.16);
+  scale(slower_det.taxes[0].overhead_ratio, 1.16);
+  scale(*faster_fast.arms[0].step_time_seconds, 1 / 1.16);
+  scale(faster_fast.taxes[0].overhead_ratio, 1.16);
+  const auto words = [](const Record& fresh) {
+    return row(compare_runs({sample_record()}, {fresh}, {}), "deterministic", "overhead_ratio")
+        .words;
+  };
+  EXPECT_THAT(words(slower_det), HasSubstr("(deterministic got slower by 16.0 %)"));
+  EXPECT_THAT(words(faster_fast), HasSubstr("(fast got faster by 13.8 %)"));
+}
+
+TEST(CompareRuns, AnIntervalTooWideToShowAChangeIsInconclusive) {
+  Record noisy = sample_record();
+  noisy.arms[2].step_time_seconds->low *= 0.8;
+  noisy.arms[2].step_time_seconds->high *= 1.2;
+  const Comparison comparison = compare_runs({sample_record()}, {noisy}, {});
+  EXPECT_EQ(row(comparison, "deterministic", "step_time_seconds").status, Status::inconclusive);
+  EXPECT_EQ(comparison.exit_code, 3);
+}
+
+TEST(CompareRuns, LostEvidenceComesBeforeEverythingElse) {
+  Record lost = sample_record();
+  lost.evidence.arms[1].reproducible = false;
+  scale(*lost.arms[2].step_time_seconds, 1.5);
+  EXPECT_EQ(compare_runs({sample_record()}, {lost}, {}).exit_code, 5);
+}
+
+TEST(CompareRuns, AnotherMachineIsRefusedUnlessForced) {
+  Record other = sample_record();
+  other.environment.cpu_model = "Another CPU";
+  other.environment.variables["NCCL_ALGO"] = "Tree";
+  const Comparison refused = compare_runs({sample_record()}, {other}, {});
+  EXPECT_TRUE(refused.rows.empty());
+  EXPECT_EQ(refused.exit_code, 4);
+  EXPECT_THAT(refused.provenance_differences,
+              testing::ElementsAre("cpu_model: Example CPU against Another CPU",
+                                   "NCCL_ALGO: Ring against Tree"));
+  const Comparison forced = compare_runs({sample_record()}, {other}, {0.02, true});
+  EXPECT_EQ(forced.rows.size(), 5U);
+  EXPECT_EQ(forced.provenance_differences.size(), 2U);
+}
+
+TEST(CompareRuns, AnotherSeedOrModeIsRefused) {
+  Record seed = sample_record(), mode = sample_record();
+  seed.planned.seed = 3;
+  mode.arms[2].mode_hash = "0000000000000000";
+  EXPECT_EQ(compare_runs({sample_record()}, {seed}, {}).exit_code, 4);
+  EXPECT_EQ(compare_runs({sample_record()}, {mode}, {}).exit_code, 4);
+}
+
+TEST(CompareRuns, AMissingCaseArmOrNumberIsNoPass) {
+  EXPECT_EQ(compare_runs({sample_record()}, {}, {}).exit_code, 4);
+  EXPECT_EQ(compare_runs({}, {}, {}).exit_code, 4);
+  Record fewer = sample_record(), unpublished = sample_record();
+  fewer.arms.pop_back();
+  unpublished.taxes[0].published = false;
+  EXPECT_EQ(compare_runs({sample_record()}, {fewer}, {}).exit_code, 4);
+  EXPECT_EQ(compare_runs({sample_record()}, {unpublished}, {}).exit_code, 4);
+}
+
+TEST(Reasons, EveryCodeGoesWithOneStatusAndExitCode) {
+  std::set<std::string_view> codes;
+  for (const ReasonInfo& info : reason_table()) {
+    EXPECT_TRUE(codes.insert(info.code).second) << info.code;
+    const bool pass = info.status == Status::pass;
+    EXPECT_EQ(pass, info.exit_code == ExitCode::pass) << info.code;
+    EXPECT_EQ(info.status == Status::inconclusive, info.exit_code == ExitCode::inconclusive)
+        << info.code;
+    EXPECT_EQ(info.status == Status::skipped, info.exit_code == ExitCode::skipped) << info.code;
+  }
+  EXPECT_THROW(reason_info("nonsense"), Error);
+}
+
+TEST(Reasons, ACaseThatWasNotExactSpeaksForTheRun) {
+  Record passed = sample_record(), slow = sample_record(), broken = sample_record();
+  slow.verdict = make_verdict("over_limit", "");
+  broken.verdict = make_verdict("not_reproducible", "");
+  EXPECT_EQ(combined_exit_code({passed, slow, broken}), ExitCode::not_bit_exact);
+  EXPECT_EQ(combined_exit_code({passed, slow}), ExitCode::fail);
+  EXPECT_EQ(combined_exit_code({passed}), ExitCode::pass);
+}
+
+}  // namespace
+}  // namespace dettax

@@ -1,0 +1,149 @@
+#include "results/run_folder.h"
+
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "harness/base/error.h"
+#include "results/environment.h"
+#include "tests/results/sample_record.h"
+
+namespace dettax {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class Folder : public testing::Test {
+ protected:
+  void SetUp() override {
+    parent_ = fs::temp_directory_path() / ("dettax-results-" + std::to_string(::getpid()));
+    fs::remove_all(parent_);
+    fs::create_directories(parent_);
+  }
+  void TearDown() override { fs::remove_all(parent_); }
+
+  Suite suite() const {
+    Suite suite;
+    suite.name = "quick";
+    suite.fast.name = "fast";
+    suite.cases = {sample_record().planned};
+    return suite;
+  }
+  Record record() const {
+    Record one = sample_record();
+    one.case_id = one.planned.id();
+    return one;
+  }
+  fs::path parent_;
+};
+
+TEST_F(Folder, WritingReplacesTheWholeFileAndLeavesNothingBeside) {
+  write_file_atomically(parent_ / "a.json", "first, and longer");
+  write_file_atomically(parent_ / "a.json", "second");
+  EXPECT_EQ(read_file(parent_ / "a.json"), "second");
+  EXPECT_EQ(std::distance(fs::directory_iterator(parent_), fs::directory_iterator()), 1);
+}
+
+TEST_F(Folder, WhatCannotBeWrittenIsAnInfrastructureErrorThatNamesTheFile) {
+  try {
+    write_file_atomically(parent_ / "missing" / "a.json", "x");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::infrastructure);
+    EXPECT_THAT(error.what(), HasSubstr("missing/a.json"));
+  }
+  // A full disk.
+  EXPECT_THROW(write_file_atomically("/dev/full/a.json", "x"), Error);
+}
+
+TEST_F(Folder, ReadingWhatIsNotThereIsAConfigErrorThatNamesTheFile) {
+  try {
+    read_file(parent_ / "none");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::config);
+    EXPECT_THAT(error.what(), HasSubstr("none"));
+  }
+}
+
+TEST_F(Folder, CreatesOneFolderARunAlsoTwiceInASecond) {
+  const RunFolder first = RunFolder::create(parent_ / "runs", suite());
+  const RunFolder second = RunFolder::create(parent_ / "runs", suite());
+  EXPECT_NE(first.path(), second.path());
+  EXPECT_THAT(first.run_id(), HasSubstr("-quick"));
+  EXPECT_THAT(first.suite_yaml(), HasSubstr("quick"));
+  EXPECT_EQ(RunFolder::open(first.path() / "").run_id(), first.run_id());
+}
+
+TEST_F(Folder, OpensNothingThatIsNoRunFolder) { EXPECT_THROW(RunFolder::open(parent_), Error); }
+
+TEST_F(Folder, KeepsRecordsInThePlannedOrder) {
+  Suite two = suite();
+  two.cases.push_back(two.cases[0]);
+  two.cases[0].model.name = "zebra";
+  RunFolder folder = RunFolder::create(parent_, two);
+  EXPECT_TRUE(folder.records().empty());
+  for (size_t i : {size_t{1}, size_t{0}}) {
+    Record one = record();
+    one.planned = two.cases[i];
+    one.case_id = one.planned.id();
+    folder.write_record(one);
+  }
+  const std::vector<Record> records = RunFolder::open(folder.path()).records();
+  ASSERT_EQ(records.size(), 2U);
+  EXPECT_EQ(records[0].case_id, two.cases[0].id());
+  EXPECT_EQ(records[1].case_id, two.cases[1].id());
+  EXPECT_FALSE(folder.record("another"));
+}
+
+TEST_F(Folder, ADamagedRecordIsAnErrorAndNotAnAbsence) {
+  RunFolder folder = RunFolder::create(parent_, suite());
+  folder.write_record(record());
+  const fs::path file = folder.path() / (record().case_id + ".json");
+  fs::resize_file(file, fs::file_size(file) / 2);
+  EXPECT_THROW(folder.records(), Error);
+}
+
+TEST_F(Folder, TheJournalCountsAttemptsAndOutlivesATornLine) {
+  RunFolder folder = RunFolder::create(parent_, suite());
+  const std::string id = record().case_id;
+  EXPECT_EQ(folder.attempts(id), 0);
+  folder.journal("started", id);
+  std::ofstream(folder.path() / "journal.jsonl", std::ios::app) << R"({"time":"2026-03-01T12:0)";
+  EXPECT_EQ(folder.attempts(id), 1);
+  folder.journal("started", id, "second attempt");
+  EXPECT_EQ(folder.attempts(id), 2);
+}
+
+TEST_F(Folder, AJournalDamagedInTheMiddleIsAnErrorThatNamesTheLine) {
+  RunFolder folder = RunFolder::create(parent_, suite());
+  std::ofstream(folder.path() / "journal.jsonl", std::ios::app) << "nonsense\n";
+  try {
+    folder.attempts("x");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("journal.jsonl:2"));
+  }
+}
+
+TEST_F(Folder, TheEnvironmentHoldsOnlyAllowedVariables) {
+  ::setenv("NCCL_ALGO", "Ring", 1);
+  ::setenv("NCCL_SECRET_TOKEN", "x", 1);
+  std::ofstream(parent_ / "cpuinfo") << "processor\t: 0\nmodel name\t: Example CPU\n";
+  std::ofstream(parent_ / "meminfo") << "MemTotal:        1024 kB\n";
+  const Environment environment = collect_environment("AVX2", {parent_});
+  ::unsetenv("NCCL_ALGO");
+  ::unsetenv("NCCL_SECRET_TOKEN");
+  EXPECT_EQ(environment.variables, (std::map<std::string, std::string>{{"NCCL_ALGO", "Ring"}}));
+  EXPECT_EQ(environment.cpu_model, "Example CPU");
+  EXPECT_EQ(environment.memory_bytes, 1024 * 1024);
+  EXPECT_GT(environment.cores, 0);
+  EXPECT_EQ(environment.tool_version, DETTAX_VERSION);
+  EXPECT_FALSE(environment.git_commit.empty());
+}
+
+}  // namespace
+}  // namespace dettax

@@ -1,0 +1,123 @@
+#pragma once
+
+#include <limits>
+
+#include "results/reason.h"
+#include "results/record.h"
+
+namespace dettax {
+
+inline Block sample_block(int round, int position, double seconds) {
+  Block block;
+  block.round = round;
+  block.position = position;
+  block.start_seconds = 0.25 * position;
+  block.step_time_seconds = {{seconds, seconds * 1.01, seconds * 0.99},
+                             {seconds * 0.98, seconds, seconds}};
+  block.steal_ratio = 0.001;
+  block.other_load_ratio = 0.02;
+  block.pressure_ratio = 0.1;
+  block.frequency_hz = 3.1e9;
+  return block;
+}
+
+inline ArmResult sample_arm(const std::string& arm, const std::string& mode, double seconds) {
+  ArmResult result;
+  result.arm = arm;
+  result.mode = mode;
+  result.mode_hash = "0123456789abcdef";
+  result.knobs = {{"gemm", mode == "fast" ? "arrival" : "ordered"}, {"moe", "arrival"}};
+  result.engaged = {{"gemm", mode == "fast" ? "arrival" : "ordered"}, {"moe", ""}};
+  result.environment = {{"CUBLAS_WORKSPACE_CONFIG", ":4096:8"}};
+  result.warmup_step_time_seconds = {seconds * 3, seconds * 1.1};
+  for (int round = 0; round < 4; ++round) {
+    result.blocks.push_back(sample_block(round, 4 * round, seconds));
+    result.blocks.push_back(sample_block(round, 4 * round + 3, seconds));
+  }
+  result.step_time_seconds = Estimate{seconds, seconds * 0.99, seconds * 1.01, 8};
+  result.tokens_per_second = 512 / seconds;
+  result.memory_peak_bytes = 325058560;
+  result.memory_estimate_bytes = 319815680;
+  return result;
+}
+
+inline Environment sample_environment() {
+  Environment e;
+  e.tool_version = "0.1.0";
+  e.git_commit = "0123456";
+  e.compiler = "GNU 12.2.0";
+  e.build_type = "Release";
+  e.host = "node1";
+  e.cpu_model = "Example CPU";
+  e.kernel = "Linux 6.1";
+  e.simd_target = "AVX2";
+  e.cores = 2;
+  e.memory_bytes = 8LL << 30;
+  e.variables = {{"NCCL_ALGO", "Ring"}};
+  e.started_at = "2026-03-01T12:00:00Z";
+  return e;
+}
+
+// A case that passed, with every field set to something other than its default.
+inline Record sample_record() {
+  Record record;
+  record.run_id = "20260301T120000Z-quick";
+  record.suite = "quick";
+  record.suite_hash = "fedcba9876543210";
+  record.case_id = "tiny.fp32.dp2.t1.b8x64";
+  Model& model = record.planned.model;
+  model.name = "tiny";
+  model.vocabulary = 512;
+  model.context = 128;
+  model.layers = 2;
+  model.published_layers = 2;
+  model.width = 64;
+  model.heads = 4;
+  model.key_value_heads = 2;
+  model.head_width = 16;
+  model.ffn_width = 256;
+  model.norm = NormKind::rms_norm;
+  model.activation = Activation::swiglu;
+  model.position = Position::rope;
+  model.moe = Moe{8, 2, 64, 1, 1};
+  model.source = "made for tests";
+  record.planned.layout.dp = 2;
+  record.planned.batch = {4, 8, 64};
+  record.planned.seed = 18446744073709551615ULL;
+  record.planned.data.kind = "text";
+  record.planned.data.path = "data/caf\xc3\xa9.txt";
+  record.environment = sample_environment();
+  record.arms = {sample_arm("fast", "fast", 0.0123), sample_arm("control", "fast", 0.01231),
+                 sample_arm("deterministic", "deterministic", 0.0125)};
+  Tax tax;
+  tax.arm = "deterministic";
+  tax.overhead_ratio = {1.0163, 1.0101, 1.0225, 4};
+  tax.control_ratio = Estimate{1.0008, 0.9961, 1.0055, 4};
+  tax.min_detectable_overhead_ratio = 1.0071;
+  tax.published = true;
+  tax.drift_ratio_per_hour = -0.01;
+  record.taxes = {tax};
+  const ScopeEvidence equal_twice{"same_process", true, true, 480, 2, "", ""};
+  const ScopeEvidence equal_again{"relaunch", true, true, 480, 2, "", ""};
+  const ScopeEvidence differs{"same_process",
+                              true,
+                              false,
+                              480,
+                              2,
+                              "step 0, rank 0, backward/layer1/attention: dqkv differs (97 later "
+                              "entries differ downstream)",
+                              "backward/layer1/attention"};
+  record.evidence.arms = {
+      {"fast", false, {differs}, std::string(32, 'a'), "tiny.fast.ledger.jsonl"},
+      {"deterministic",
+       true,
+       {equal_twice, equal_again},
+       std::string(32, 'b'),
+       "tiny.deterministic.ledger.jsonl"}};
+  record.evidence.fast_differed = true;
+  record.verdict = make_verdict("within_limit", "deterministic: +1.6 %, limit +10.0 %.");
+  record.duration_seconds = 21.5;
+  return record;
+}
+
+}  // namespace dettax
