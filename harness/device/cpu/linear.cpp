@@ -7,26 +7,27 @@
 namespace dettax {
 namespace {
 
-void require(bool fits, const char* operation, const std::string& what) {
-  if (!fits) throw Error(ErrorKind::internal, std::string(operation) + ": " + what);
+[[noreturn]] void refuse(const char* operation, const std::string& what) {
+  throw Error(ErrorKind::internal, std::string(operation) + ": " + what);
 }
 
-std::string shape_of(const Tensor& t) {
-  return "[" + std::to_string(t.rows()) + ", " + std::to_string(t.columns()) + "]";
-}
+// 0 also where a row has no columns.
+int64_t rows_of(const Tensor& t) { return t.count() == 0 ? 0 : t.rows(); }
 
 void require_matrix(const Tensor& t, int64_t rows, int64_t columns, const char* operation,
                     const char* name) {
-  require(static_cast<bool>(t), operation, std::string(name) + " is missing");
-  require(t.count() > 0, operation, std::string(name) + " is empty");
-  require(t.rows() == rows && t.columns() == columns, operation,
-          std::string(name) + " is " + shape_of(t) + ", it must be [" + std::to_string(rows) +
-              ", " + std::to_string(columns) + "]");
+  if (t && t.count() > 0 && t.rows() == rows && t.columns() == columns) return;
+  const auto shape = [](int64_t r, int64_t c) {
+    return "[" + std::to_string(r) + ", " + std::to_string(c) + "]";
+  };
+  refuse(operation, std::string(name) + " is " +
+                        (t ? shape(rows_of(t), t.columns()) : std::string("missing")) +
+                        ", it must be " + shape(rows, columns) + " and not empty");
 }
 
 void require_vector(const Tensor& t, int64_t count, const char* operation, const char* name) {
-  require(static_cast<bool>(t) && t.count() == count, operation,
-          std::string(name) + " must have " + std::to_string(count) + " elements");
+  if (t && t.count() == count) return;
+  refuse(operation, std::string(name) + " must have " + std::to_string(count) + " elements");
 }
 
 // Lines along the rows of a row-major matrix, steps along its columns; and the other way round.
@@ -67,7 +68,7 @@ size_t CpuOps::scratch_bytes() const { return gemm_->bytes() + scratch_.bytes();
 
 void CpuOps::linear_forward(const LinearForward& call) {
   const char* name = "linear_forward";
-  const int64_t rows = call.x.rows(), steps = call.x.columns(), columns = call.w.rows();
+  const int64_t rows = rows_of(call.x), steps = call.x.columns(), columns = rows_of(call.w);
   require_matrix(call.x, rows, steps, name, "x");
   require_matrix(call.w, columns, steps, name, "w");
   require_matrix(call.y, rows, columns, name, "y");
@@ -84,7 +85,7 @@ void CpuOps::linear_forward(const LinearForward& call) {
 void CpuOps::linear_backward_input(const LinearBackwardInput& call) {
   const char* name = "linear_backward_input";
   using Kind = GemmFinish::Kind;
-  const int64_t rows = call.dy.rows(), steps = call.dy.columns(), columns = call.w.columns();
+  const int64_t rows = rows_of(call.dy), steps = call.dy.columns(), columns = call.w.columns();
   require_matrix(call.dy, rows, steps, name, "dy");
   require_matrix(call.w, steps, columns, name, "w");
   require_matrix(call.dx, rows, columns, name, "dx");
@@ -110,13 +111,14 @@ void CpuOps::linear_backward_input(const LinearBackwardInput& call) {
 
 void CpuOps::linear_backward_weight(const LinearBackwardWeight& call) {
   const char* name = "linear_backward_weight";
-  const int64_t tokens = call.dy.rows(), rows = call.dy.columns(), columns = call.x.columns();
+  const int64_t tokens = rows_of(call.dy), rows = call.dy.columns(), columns = call.x.columns();
   require_matrix(call.dy, tokens, rows, name, "dy");
   require_matrix(call.x, tokens, columns, name, "x");
   require_matrix(call.dw, rows, columns, name, "dw");
-  require(call.samples > 0 && tokens % call.samples == 0, name,
-          std::to_string(tokens) + " rows are no whole number of rows for each of " +
-              std::to_string(call.samples) + " samples");
+  if (call.samples < 1 || tokens % call.samples != 0) {
+    refuse(name, std::to_string(tokens) + " rows are no whole number of rows for each of " +
+                     std::to_string(call.samples) + " samples");
+  }
   if (call.dbias) require_vector(call.dbias, rows, name, "dbias");
   weight_gradient(team_, *gemm_,
                   {.a = column_lines(call.dy),

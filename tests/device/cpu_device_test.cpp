@@ -1,0 +1,96 @@
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "harness/base/error.h"
+#include "harness/device/cpu/memory.h"
+#include "harness/device/device.h"
+
+namespace dettax {
+namespace {
+
+TEST(CpuDevice, AllocatesAlignedMemoryOfEverySize) {
+  const auto device = make_cpu_device(1, false);
+  for (size_t bytes :
+       {size_t{1}, size_t{4097}, (size_t{4} << 20) - 1, size_t{4} << 20, (size_t{9} << 20) + 5}) {
+    const Buffer buffer = device->allocate(bytes);
+    EXPECT_EQ(buffer.bytes(), bytes);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer.data()) % 64, 0U);
+    std::memset(buffer.data(), 1, bytes);
+  }
+  EXPECT_EQ(device->allocate(0).bytes(), 0U);
+}
+
+TEST(CpuDevice, SaysHowMuchMemoryItCouldNotGet) {
+  const auto device = make_cpu_device(1, false);
+  for (size_t bytes : {size_t{1} << 60, SIZE_MAX}) {
+    try {
+      device->allocate(bytes);
+      FAIL() << "allocated " << bytes << " bytes";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::infrastructure);
+      EXPECT_NE(std::string(error.what()).find(std::to_string(bytes)), std::string::npos)
+          << error.what();
+    }
+  }
+}
+
+TEST(CpuDevice, FingerprintIsThatOfTheBitsWhateverTheThreads) {
+  std::vector<float> values(300'001);
+  std::iota(values.begin(), values.end(), -7.5f);
+  const Tensor tensor =
+      make_tensor(values.data(), DType::f32, {static_cast<int64_t>(values.size())});
+  const Fingerprint right = fingerprint(values.data(), values.size(), 4, 123);
+  for (int threads : {1, 2, 3})
+    EXPECT_EQ(make_cpu_device(threads, false)->fingerprint(tensor, 123), right);
+  std::swap(values[5], values[200'000]);
+  EXPECT_FALSE(make_cpu_device(2, false)->fingerprint(tensor, 123) == right);
+}
+
+TEST(CpuDevice, FindsOneValueThatIsNotFiniteAnywhere) {
+  const auto device = make_cpu_device(2, false);
+  std::vector<float> values(200'003, std::numeric_limits<float>::max());
+  const Tensor tensor =
+      make_tensor(values.data(), DType::f32, {static_cast<int64_t>(values.size())});
+  EXPECT_TRUE(device->all_finite(tensor));
+  for (float bad : {NAN, INFINITY, -INFINITY}) {
+    for (size_t at : {size_t{0}, size_t{70'000}, values.size() - 1}) {
+      const float old = std::exchange(values[at], bad);
+      EXPECT_FALSE(device->all_finite(tensor)) << bad << " at " << at;
+      values[at] = old;
+    }
+  }
+}
+
+TEST(CpuDevice, CopiesBothWays) {
+  const auto device = make_cpu_device(2, false);
+  std::vector<unsigned char> host(700'001), back(host.size());
+  for (size_t i = 0; i < host.size(); ++i) host[i] = static_cast<unsigned char>(i * 31);
+  const Buffer buffer = device->allocate(host.size());
+  device->copy_from_host(buffer.data(), host.data(), host.size());
+  device->copy_to_host(back.data(), buffer.data(), host.size());
+  EXPECT_EQ(host, back);
+}
+
+TEST(CpuDevice, NamesItsThreadsAndInstructionSet) {
+  const std::string text = make_cpu_device(3, false)->description();
+  EXPECT_NE(text.find("3 threads"), std::string::npos) << text;
+  EXPECT_EQ(text.find("Unknown"), std::string::npos) << text;
+}
+
+TEST(Scratch, IsReusedAndGrows) {
+  Scratch scratch;
+  float* first = scratch.floats(1000);
+  EXPECT_EQ(scratch.floats(10), first);
+  EXPECT_EQ(scratch.bytes(), 4000U);
+  scratch.floats(5'000'000)[4'999'999] = 1;
+  EXPECT_EQ(scratch.bytes(), 20'000'000U);
+}
+
+}  // namespace
+}  // namespace dettax
