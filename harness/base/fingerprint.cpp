@@ -1,5 +1,6 @@
 #include "harness/base/fingerprint.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 
@@ -53,8 +54,12 @@ Fingerprint fingerprint(const void* data, size_t count, size_t element_bytes,
   check_element_bytes(element_bytes);
   if (element_bytes == 8) return fingerprint(data, 2 * count, 4, 2 * first_index);
   const auto* bytes = static_cast<const unsigned char*>(data);
-  Fingerprint sum;
-  const size_t done = fingerprint_vectors(bytes, count, element_bytes, first_index, sum);
+  // The vectors begin where a vector's worth of positions does, so that none straddles a block.
+  const size_t to_boundary = -first_index % kFingerprintAlignment;
+  const size_t head = std::min(count, to_boundary);
+  Fingerprint sum = fingerprint_scalar(bytes, head, element_bytes, first_index);
+  const size_t done = head + fingerprint_vectors(bytes + head * element_bytes, count - head,
+                                                 element_bytes, first_index + head, sum);
   sum += fingerprint_scalar(bytes + done * element_bytes, count - done, element_bytes,
                             first_index + done);
   return sum;

@@ -18,14 +18,14 @@ namespace dettax {
 //    bits for a given index); others are missed with a probability of about 2^-64.
 // It is not made against an adversary.
 //
-// The mix, for an element with bits w (zero-extended to 32) and global index i, products 32 x 32 ->
-// 64 and sums modulo 2^64; every backend computes exactly this:
-//   p = i * kFingerprintStep + kFingerprintStart        a Weyl sequence: one addition an element
-//   k = (lo32(p) * hi32(p)) ^ p                         position keys a = lo32(k), b = hi32(k)
-//   h = (w ^ a) * (b | 1);        lane0 += h ^ (h >> 32)     injective in w, a multiplier per
-//   position g = lo32(w + b) * (rot32(w, 16) ^ a);  lane1 += g ^ (g >> 32)            quadratic in
-//   w
-// An 8-byte element with index i counts as two 4-byte ones, low half first, with 2i and 2i + 1.
+// The mix, for an element with bits w (zero-extended to 32) and global index i, products 32 x 32 -> 64
+// and sums modulo 2^64; every backend computes exactly this:
+//   k = (key(i mod 1024) | 2^32) ^ (key(1024 + i div 1024) & ~2^32)    key: splitmix64, below
+//   a = lo32(k), b = hi32(k)                                           b is odd
+//   h = (w ^ a) * b;              lane0 += h ^ (h >> 32)     injective in w, a multiplier per position
+//   g = lo32(w + a) * (w ^ b);    lane1 += g ^ (h >> 32)     quadratic in w
+// The key of a position is two keys combined so that a kernel needs one table of 1024 and one key a
+// block. An 8-byte element with index i counts as two 4-byte ones, low half first, with 2i and 2i + 1.
 struct Fingerprint {
   uint64_t lane0 = 0;
   uint64_t lane1 = 0;
@@ -38,19 +38,32 @@ struct Fingerprint {
   friend bool operator==(const Fingerprint&, const Fingerprint&) = default;
 };
 
-inline constexpr uint64_t kFingerprintStep = 0x9E3779B97F4A7C15U;
-inline constexpr uint64_t kFingerprintStart = 0x243F6A8885A308D3U;
+inline constexpr uint64_t kFingerprintBlock = 1024;
+
+constexpr uint64_t fingerprint_key(uint64_t n) {
+  uint64_t z = (n + 1) * 0x9E3779B97F4A7C15U;
+  z = (z ^ (z >> 30U)) * 0xBF58476D1CE4E5B9U;
+  z = (z ^ (z >> 27U)) * 0x94D049BB133111EBU;
+  return z ^ (z >> 31U);
+}
+
+// The two parts of k, by position inside a block and by block.
+constexpr uint64_t fingerprint_position_key(uint64_t position) {
+  return fingerprint_key(position) | (uint64_t{1} << 32U);
+}
+constexpr uint64_t fingerprint_block_key(uint64_t block) {
+  return fingerprint_key(kFingerprintBlock + block) & ~(uint64_t{1} << 32U);
+}
 
 // The mix of one element: the definition above as code, usable on any device.
 constexpr Fingerprint fingerprint_element(uint32_t bits, uint64_t index) {
-  const uint64_t p = index * kFingerprintStep + kFingerprintStart;
-  const uint64_t k = (p & 0xFFFFFFFFU) * (p >> 32U) ^ p;
+  const uint64_t k = fingerprint_position_key(index % kFingerprintBlock) ^
+                     fingerprint_block_key(index / kFingerprintBlock);
   const uint64_t a = k & 0xFFFFFFFFU;
   const uint64_t b = k >> 32U;
-  const uint64_t h = (bits ^ a) * (b | 1U);
-  const uint64_t rotated = ((bits << 16U) | (bits >> 16U)) & 0xFFFFFFFFU;
-  const uint64_t g = ((bits + b) & 0xFFFFFFFFU) * (rotated ^ a);
-  return {h ^ (h >> 32U), g ^ (g >> 32U)};
+  const uint64_t h = (bits ^ a) * b;
+  const uint64_t g = ((bits + a) & 0xFFFFFFFFU) * (bits ^ b);
+  return {h ^ (h >> 32U), g ^ (h >> 32U)};
 }
 
 // Fingerprint of `count` elements of `element_bytes` (1, 2, 4 or 8) each, whose first has the

@@ -4,6 +4,7 @@
 #define HWY_TARGET_INCLUDE "harness/base/fingerprint_kernel.cpp"
 #include <hwy/foreach_target.h>
 // After foreach_target.
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
@@ -19,6 +20,9 @@ size_t sum_vectors(const unsigned char*, size_t, uint64_t, Fingerprint&) {
 }
 #else
 
+// Further than the hardware looks ahead by itself; past the end it is harmless.
+constexpr size_t kPrefetchBytes = 2048;
+
 using Words = hn::ScalableTag<uint32_t>;
 using Lanes = hn::Repartition<uint64_t, Words>;
 using WordVector = hn::Vec<Words>;
@@ -29,18 +33,15 @@ HWY_INLINE LaneVector as_lanes(WordVector v) { return hn::BitCast(Lanes(), v); }
 HWY_INLINE LaneVector product(LaneVector a, LaneVector b) {
   return hn::MulEven(as_words(a), as_words(b));
 }
-HWY_INLINE LaneVector fold(LaneVector v) { return hn::Xor(v, hn::ShiftRight<32>(v)); }
 
-// The mix of the elements whose bits, and bits rotated by 16, are the low halves of `w` and
-// `rotated`.
-HWY_INLINE void mix(LaneVector w, LaneVector rotated, LaneVector p, LaneVector& lane0,
-                    LaneVector& lane1) {
-  const LaneVector a = hn::Xor(product(p, hn::ShiftRight<32>(p)), p);
-  const LaneVector b = hn::ShiftRight<32>(a);
-  const LaneVector h = product(hn::Xor(w, a), hn::Or(b, hn::Set(Lanes(), 1)));
-  const LaneVector g = product(hn::Add(w, b), hn::Xor(rotated, a));
-  lane0 = hn::Add(lane0, fold(h));
-  lane1 = hn::Add(lane1, fold(g));
+// The mix of the elements whose bits are the low halves of `w`.
+HWY_INLINE void mix(LaneVector w, LaneVector k, LaneVector& lane0, LaneVector& lane1) {
+  const LaneVector b = hn::ShiftRight<32>(k);
+  const LaneVector h = product(hn::Xor(w, k), b);
+  const LaneVector g = product(as_lanes(hn::Add(as_words(w), as_words(k))), hn::Xor(w, b));
+  const LaneVector high = hn::ShiftRight<32>(h);
+  lane0 = hn::Add(lane0, hn::Xor(h, high));
+  lane1 = hn::Add(lane1, hn::Xor(g, high));
 }
 
 template <typename T>
@@ -59,27 +60,26 @@ size_t sum_vectors(const unsigned char* data, size_t count, uint64_t first_index
                    Fingerprint& sum) {
   const Lanes lanes;
   const size_t step = hn::Lanes(Words());
-  // Even elements are the low halves of 64-bit lanes, odd ones the high halves.
-  const LaneVector index =
-      hn::Add(hn::Set(lanes, first_index), hn::Add(hn::Iota(lanes, 0), hn::Iota(lanes, 0)));
-  const LaneVector one_step = hn::Set(lanes, kFingerprintStep);
-  LaneVector even = hn::Add(hn::Mul(index, one_step), hn::Set(lanes, kFingerprintStart));
-  LaneVector odd = hn::Add(even, one_step);
-  const LaneVector advance = hn::Set(lanes, step * kFingerprintStep);
   LaneVector even0 = hn::Zero(lanes), even1 = even0, odd0 = even0, odd1 = even0;
-  size_t i = 0;
-  for (; i + step <= count; i += step) {
-    const WordVector words = load_words<T>(data + i * sizeof(T));
-    const LaneVector w = as_lanes(words);
-    const LaneVector rotated = as_lanes(hn::RotateRight<16>(words));
-    mix(w, rotated, even, even0, even1);
-    mix(hn::ShiftRight<32>(w), hn::ShiftRight<32>(rotated), odd, odd0, odd1);
-    even = hn::Add(even, advance);
-    odd = hn::Add(odd, advance);
+  const size_t whole = count / step * step;
+  for (size_t i = 0; i < whole;) {
+    const uint64_t index = first_index + i;
+    const size_t position = index % kFingerprintBlock;
+    const size_t end = i + HWY_MIN(whole - i, size_t{kFingerprintBlock} - position);
+    const LaneVector block = hn::Set(lanes, fingerprint_block_key(index / kFingerprintBlock));
+    const uint64_t* even_keys = kFingerprintKeys.even + position / 2;
+    const uint64_t* odd_keys = kFingerprintKeys.odd + position / 2;
+    for (; i < end; i += step, even_keys += step / 2, odd_keys += step / 2) {
+      hwy::Prefetch(data + i * sizeof(T) + kPrefetchBytes);
+      // Even elements are the low halves of 64-bit lanes, odd ones the high halves.
+      const LaneVector w = as_lanes(load_words<T>(data + i * sizeof(T)));
+      mix(w, hn::Xor(hn::LoadU(lanes, even_keys), block), even0, even1);
+      mix(hn::ShiftRight<32>(w), hn::Xor(hn::LoadU(lanes, odd_keys), block), odd0, odd1);
+    }
   }
   sum.lane0 += hn::GetLane(hn::SumOfLanes(lanes, hn::Add(even0, odd0)));
   sum.lane1 += hn::GetLane(hn::SumOfLanes(lanes, hn::Add(even1, odd1)));
-  return i;
+  return whole;
 }
 #endif
 
@@ -99,6 +99,20 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace dettax {
+namespace {
+
+constexpr FingerprintKeys make_keys() {
+  FingerprintKeys keys{};
+  for (uint64_t i = 0; i < kFingerprintBlock / 2; ++i) {
+    keys.even[i] = fingerprint_position_key(2 * i);
+    keys.odd[i] = fingerprint_position_key(2 * i + 1);
+  }
+  return keys;
+}
+
+}  // namespace
+
+constexpr FingerprintKeys kFingerprintKeys = make_keys();
 
 HWY_EXPORT(vectors_u8);
 HWY_EXPORT(vectors_u16);
