@@ -65,7 +65,7 @@ inline constexpr int kRepeatsMin = 2;
 // Warm-up of every arm to a steady state (warmup.h), then rounds of blocks: in each round every arm
 // runs once in a seeded order and once more in the mirrored order (ABBA and its kin), so that a
 // linear drift cancels. arms[0] is the fast arm. Stops when the widest interval of arm / fast is
-// narrow enough (looked at only after rounds_min and at every second round), or when another round
+// narrow enough at two looks running (after rounds_min and every second round from there), or when another round
 // would not fit into the budget; three rounds are run whatever the budget, since fewer say nothing.
 Measurement measure(const std::vector<TimedArm*>& arms, const MeasureSettings& settings,
                     uint64_t seed, const MeasureClock& clock,

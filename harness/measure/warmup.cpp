@@ -18,12 +18,13 @@ double median_of(std::span<const double> values) { return median({values.begin()
 
 bool is_steady(std::span<const double> values, size_t window) {
   if (window == 0 || values.size() < 2 * window) return false;
-  const std::span<const double> last = values.last(2 * window);
-  const double before = median_of(last.first(window));
-  const double after = median_of(last.last(window));
-  const double noise =
-      std::max(scatter(last.first(window), before), scatter(last.last(window), after));
-  return std::abs(after - before) <= std::max(kSmallRatio * before, 3 * noise);
+  const std::span<const double> before = values.last(2 * window).first(window);
+  const std::span<const double> after = values.last(window);
+  const double steady = median_of(before);
+  if (std::abs(median_of(after) - steady) <= kSmallRatio * steady) return true;
+  const auto [least_before, most_before] = std::ranges::minmax(before);
+  const auto [least_after, most_after] = std::ranges::minmax(after);
+  return least_before <= most_after && least_after <= most_before;
 }
 
 size_t warmup_length(std::span<const double> values) {

@@ -1,0 +1,192 @@
+#include "harness/measure/verdict.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "results/reason.h"
+#include "results/run_folder.h"
+#include "tests/results/sample_record.h"
+
+namespace dettax {
+namespace {
+
+using testing::HasSubstr;
+
+Suite suite(std::optional<double> limit = 1.10) {
+  Suite suite;
+  Mode det;
+  det.name = "deterministic";
+  det.claims_reproducible = true;
+  suite.fast.name = "fast";
+  suite.modes = {det};
+  suite.thresholds.max_overhead_ratio = limit;
+  return suite;
+}
+
+Record judged(Record record, const Suite& by) {
+  record.verdict = Verdict{};
+  judge(record, by);
+  return record;
+}
+
+TEST(Judge, UnderTheLimitPassesAndPublishesTheTax) {
+  const Record record = judged(sample_record(), suite());
+  EXPECT_EQ(record.verdict.reason_code, "within_limit");
+  EXPECT_TRUE(record.taxes[0].published);
+  EXPECT_THAT(
+      record.verdict.reason,
+      HasSubstr(
+          "deterministic: +1.6 % (+1.0 % to +2.2 %, 95 % interval, n = 4 rounds), limit +10.0 %"));
+}
+
+TEST(Judge, OverTheLimitFails) {
+  EXPECT_EQ(judged(sample_record(), suite(1.005)).verdict.reason_code, "over_limit");
+}
+
+TEST(Judge, AnIntervalThatHoldsTheLimitSaysHowMuchTimeItWouldTake) {
+  const Record record = judged(sample_record(), suite(1.014));
+  EXPECT_EQ(record.verdict.reason_code, "not_resolved");
+  ASSERT_TRUE(record.verdict.seconds_needed);
+  // Half-width 0.62 % of 4 rounds, 0.23 % from the limit: t falls and the root grows until about 10 rounds; a round takes 0.22 s.
+  EXPECT_GT(*record.verdict.seconds_needed, 4 * 0.2);
+  EXPECT_LT(*record.verdict.seconds_needed, 16 * 0.25);
+  EXPECT_THAT(record.verdict.reason, HasSubstr("more of measuring would resolve it"));
+}
+
+TEST(Judge, ATaxOnTheLimitIsNotResolvedByTime) {
+  const Record record = judged(sample_record(), suite(1.0163000001));
+  EXPECT_EQ(record.verdict.reason_code, "not_resolved");
+  EXPECT_FALSE(record.verdict.seconds_needed);
+}
+
+TEST(Judge, WithoutALimitTheIntervalHasToBeNarrow) {
+  Suite narrow = suite(std::nullopt), wide = suite(std::nullopt);
+  narrow.measure.target_half_width = 0.01;
+  wide.measure.target_half_width = 0.002;
+  EXPECT_EQ(judged(sample_record(), narrow).verdict.reason_code, "measured");
+  const Record record = judged(sample_record(), wide);
+  EXPECT_EQ(record.verdict.reason_code, "not_resolved");
+  EXPECT_TRUE(record.verdict.seconds_needed);
+}
+
+TEST(Judge, ADeterministicArmThatDiffersVoidsItsTax) {
+  Record record = sample_record();
+  record.evidence.arms[1].reproducible = false;
+  record.evidence.arms[1].scopes[1].equal = false;
+  record.evidence.arms[1].scopes[1].first_difference = "step 1, rank 0, backward/head: dw differs";
+  record = judged(record, suite());
+  EXPECT_EQ(record.verdict.reason_code, "not_reproducible");
+  EXPECT_EQ(record.verdict.exit_code, 5);
+  EXPECT_FALSE(record.taxes[0].published);
+  EXPECT_THAT(record.verdict.reason,
+              HasSubstr("deterministic, relaunch: step 1, rank 0, backward/head: dw differs"));
+}
+
+TEST(Judge, WithoutEvidenceThereIsNoTax) {
+  Record none = sample_record(), untested = sample_record();
+  none.evidence.arms.clear();
+  untested.evidence.arms[1].reproducible = false;
+  for (ScopeEvidence& scope : untested.evidence.arms[1].scopes) scope.tested = scope.equal = false;
+  for (const Record& record : {judged(none, suite()), judged(untested, suite())}) {
+    EXPECT_EQ(record.verdict.reason_code, "no_evidence");
+    EXPECT_EQ(record.verdict.exit_code, 5);
+    EXPECT_FALSE(record.taxes[0].published);
+  }
+}
+
+TEST(Judge, AModeThatDidNotEngageIsNoMeasurementOfIt) {
+  Record record = sample_record();
+  record.arms[2].engaged["gemm"] = "arrival";
+  record = judged(record, suite());
+  EXPECT_EQ(record.verdict.reason_code, "mode_not_engaged");
+  EXPECT_THAT(record.verdict.reason,
+              HasSubstr("deterministic: gemm was to be ordered and is arrival"));
+  EXPECT_FALSE(record.taxes[0].published);
+}
+
+TEST(Judge, AControlThatDiffersMakesItInconclusive) {
+  Record record = sample_record();
+  record.taxes[0].control_ratio = Estimate{1.03, 1.02, 1.04, 4};
+  for (double limit : {1.10, 1.005})
+    EXPECT_EQ(judged(record, suite(limit)).verdict.reason_code, "control_differs");
+}
+
+TEST(Judge, ASmallCertainDifferenceOfTheControlWidensTheInterval) {
+  Record record = sample_record();
+  record.taxes[0].control_ratio = Estimate{1.008, 1.004, 1.012, 4};
+  EXPECT_EQ(judged(record, suite(1.10)).verdict.reason_code, "within_limit");
+  EXPECT_EQ(judged(sample_record(), suite(1.025)).verdict.reason_code, "within_limit");
+  EXPECT_EQ(judged(record, suite(1.025)).verdict.reason_code, "not_resolved");
+  EXPECT_GE(judged(record, suite(1.10)).taxes[0].min_detectable_overhead_ratio, 1.008);
+}
+
+TEST(Judge, AnArmThatDidNotTrainHasNoOverheadNumber) {
+  Record record = sample_record();
+  record.arms[2].failure_code = "non_finite";
+  record.arms[2].failure = "step 3, rank 0, forward/layer1/attention: out is not finite";
+  record = judged(record, suite());
+  EXPECT_EQ(record.verdict.reason_code, "non_finite");
+  EXPECT_EQ(record.verdict.status, Status::fail);
+  EXPECT_FALSE(record.taxes[0].published);
+  EXPECT_THAT(record.verdict.reason, HasSubstr("deterministic: step 3, rank 0"));
+}
+
+TEST(Judge, AnErrorStaysAnError) {
+  Record record = sample_record();
+  record.verdict = make_verdict("hang", "fast: rank 1.");
+  judge(record, suite());
+  EXPECT_EQ(record.verdict.reason_code, "hang");
+  EXPECT_FALSE(record.taxes[0].published);
+}
+
+TEST(Judge, TooFewRoundsAreNoMeasurement) {
+  Record record = sample_record();
+  record.taxes.clear();
+  EXPECT_EQ(judged(record, suite()).verdict.reason_code, "no_measurement");
+}
+
+TEST(Judge, TheWorseArmSpeaksForTheCase) {
+  Suite two = suite(1.10);
+  Mode invariant = two.modes[0];
+  invariant.name = "invariant";
+  two.modes.push_back(invariant);
+  Record record = sample_record();
+  record.taxes.push_back(record.taxes[0]);
+  record.taxes[1].arm = "invariant";
+  record.taxes[1].overhead_ratio = {1.2, 1.19, 1.21, 4};
+  record.evidence.arms.push_back(record.evidence.arms[1]);
+  record.evidence.arms[2].arm = "invariant";
+  record = judged(record, two);
+  EXPECT_EQ(record.verdict.reason_code, "over_limit");
+  EXPECT_THAT(record.verdict.reason, HasSubstr("invariant: +20.0 %"));
+}
+
+TEST(Judge, ABlindCaseKeepsItsVerdictAndSaysSo) {
+  Record record = sample_record();
+  record.evidence.fast_differed = false;
+  record.evidence.blindness = "there is nothing to pay for, or the case cannot show it.";
+  record = judged(record, suite());
+  EXPECT_EQ(record.verdict.reason_code, "within_limit");
+  EXPECT_THAT(record.verdict.reason, HasSubstr("nothing to pay for"));
+}
+
+TEST(Judge, JudgingTwiceGivesTheSameBytes) {
+  Record broken = sample_record(), differs = sample_record(), blind = sample_record(),
+         biased = sample_record();
+  broken.arms[0].failure_code = "rank_crashed";
+  differs.evidence.arms[1].reproducible = false;
+  blind.evidence.fast_differed = false;
+  blind.evidence.blindness = "blind.";
+  biased.taxes[0].control_ratio = Estimate{1.008, 1.004, 1.012, 4};
+  for (Record record : {sample_record(), broken, differs, blind, biased}) {
+    for (double limit : {1.10, 1.014}) {
+      Record again = judged(record, suite(limit));
+      const std::string once = to_json(again);
+      judge(again, suite(limit));
+      EXPECT_EQ(to_json(again), once);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dettax
