@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -19,7 +20,7 @@ bool is_input(const LedgerEntry& entry) { return entry.tensor.ends_with("before"
 // --- what must agree before bits are compared
 // ------------------------------------------------------------------------------------
 
-// A case's name without what only says how it is laid out: t<threads>, dp<ranks> and its kin.
+// A case's name without what only says how it is laid out: t<threads>, dp<ranks>, m<micro-batch>.
 std::string without_layout(const std::string& case_id) {
   std::vector<std::string> kept;
   for (const std::string& part : split(case_id, '.')) {
@@ -27,7 +28,7 @@ std::string without_layout(const std::string& case_id) {
     const std::string axis = part.substr(0, digits);
     const bool counted = digits != std::string::npos &&
                          part.find_first_not_of("0123456789", digits) == std::string::npos;
-    if (!(counted && (axis == "t" || axis == "dp"))) kept.push_back(part);
+    if (!(counted && (axis == "t" || axis == "dp" || axis == "m"))) kept.push_back(part);
   }
   return join(kept, ".");
 }
@@ -131,7 +132,7 @@ class Walk {
     out.first_rank = first.rank;
     out.description = fmt::format("step {}, rank {}, {}: {}", first.step, first.rank,
                                   first.entry.path, first.what);
-    if (is_reduction(first.entry) && !is_input(first.entry))
+    if (is_reduction(first.entry) && !is_input(first.entry) && inputs_seen_)
       out.description += "; its inputs agreed on every rank, so it is the order of the collective";
     if (out.differing > 1)
       out.description += fmt::format(" ({} later {} downstream)", out.differing - 1,
@@ -159,6 +160,7 @@ class Walk {
 
   void compare_values(int rank, size_t position, const LedgerEntry& a, const LedgerEntry& b) {
     ++compared_;
+    inputs_seen_ = inputs_seen_ || (is_reduction(a) && is_input(a));
     if (a.value != b.value)
       differences_.push_back({a.step, position, rank, a, a.tensor + " differs"});
   }
@@ -226,6 +228,7 @@ class Walk {
 
   std::vector<Difference> differences_;
   int64_t compared_ = 0;
+  bool inputs_seen_ = false;  // of any reduction
 };
 
 bool has_reduced(const Ledger& ledger) {
