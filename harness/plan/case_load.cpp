@@ -146,7 +146,7 @@ void read_optimizer(MapReader& reader, Optimizer& optimizer) {
 Injection read_injection(const Yaml& node, const std::string& key, int ranks) {
   MapReader reader(node, key);
   Injection injection;
-  const std::vector<std::string> kinds = {"slow", "crash", "hang", "nan"};
+  const std::vector<std::string> kinds = {"slow", "crash", "hang", "nan", "nan_once"};
   injection.kind = kinds[read_word(reader.require("kind"), reader.path("kind"), kinds)];
   reader.text("arm", injection.arm);
   reader.integer("rank", injection.rank, {0, ranks - 1});

@@ -196,7 +196,12 @@ void set_yaml_path(Yaml& root, const std::string& path, const std::string& value
     }
     node = &child_of(*node, part, node == &root ? root.origin : origin);
   }
-  *node = trim(value).empty() ? yaml_scalar("", true) : parse_yaml(value, origin);
+  const std::string_view word = trim(value);
+  if (word == "null" || word == "~") {
+    *node = Yaml{};
+  } else {
+    *node = word.empty() ? yaml_scalar("", true) : parse_yaml(value, origin);
+  }
   set_origin(*node, origin);
 }
 

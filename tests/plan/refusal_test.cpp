@@ -1,0 +1,128 @@
+#include <gtest/gtest.h>
+
+#include "harness/plan/suite.h"
+#include "tests/plan/temporary_file.h"
+
+namespace dettax {
+namespace {
+
+constexpr int64_t kPlenty = int64_t{1} << 50U;
+
+Case tiny() {
+  Case planned;
+  planned.model = load_model("gpt-tiny");
+  planned.batch = {2, 4, 64};
+  return planned;
+}
+
+std::string reason(const Case& planned, const char* mode = "deterministic",
+                   int64_t available = kPlenty) {
+  return refusal(planned, load_mode(mode), available).value_or("");
+}
+
+TEST(Refusal, AcceptsWhatCanRun) {
+  EXPECT_EQ(reason(tiny()), "");
+  EXPECT_EQ(reason(tiny(), "invariant"), "");
+}
+
+TEST(Refusal, NamesWhatIsNotThere) {
+  Case planned = tiny();
+  planned.precision = Precision::bf16;
+  EXPECT_EQ(reason(planned), "precision bf16 is not available on the cpu backend yet; use fp32");
+  planned.backend = Backend::cuda;
+  EXPECT_EQ(reason(planned),
+            "backend cuda is not available: this build has no CUDA backend; use backend: cpu");
+  planned = tiny();
+  planned.layout.tp = 2;
+  EXPECT_EQ(reason(planned), "layout tp2 is not available yet; only data parallelism (dpN) is");
+  planned = tiny();
+  planned.model = load_model("mixtral-8x7b");
+  EXPECT_EQ(reason(planned), "model mixtral-8x7b has experts, which are not available yet");
+  planned.model = load_model("deepseek-v3");
+  planned.model.moe.reset();
+  EXPECT_EQ(reason(planned), "model deepseek-v3 has latent attention, which is not available yet");
+}
+
+TEST(Refusal, ASequenceMustFitTheContext) {
+  Case planned = tiny();
+  planned.batch.sequence_length = 2048;
+  EXPECT_EQ(reason(planned),
+            "batch.sequence_length 2048 is longer than the context 1024 of model gpt-tiny");
+}
+
+TEST(Refusal, TheTextMustBeThereAndLongEnough) {
+  Case planned = tiny();
+  planned.data = {.kind = "text", .path = "/no/such/text"};
+  EXPECT_EQ(reason(planned), "data.path /no/such/text: No such file or directory");
+  const TemporaryFile file("t.txt", "too short");
+  planned.data.path = file.path();
+  EXPECT_EQ(reason(planned),
+            "data.path " + file.path() + " has 9 bytes; a sequence of 64 needs at least 65");
+  planned.data.path = file.folder();
+  EXPECT_NE(reason(planned), "");
+}
+
+TEST(Refusal, InvariantSumsNeedPowersOfTwo) {
+  Case planned = tiny();
+  planned.batch = {3, 6, 64};
+  EXPECT_EQ(reason(planned), "");
+  EXPECT_EQ(reason(planned, "invariant"), "batch.micro 3: invariant sums need a power of two");
+  planned.batch = {2, 6, 64};
+  EXPECT_EQ(reason(planned, "invariant"),
+            "batch.global 6 makes 3 micro-batches a rank: invariant sums need a power of two");
+  planned.layout.dp = 3;
+  EXPECT_EQ(reason(planned, "invariant"), "layout.dp 3: invariant sums need a power of two");
+}
+
+TEST(Refusal, WhatDoesNotFitIsRefusedWithBothNumbers) {
+  Case planned = tiny();
+  planned.model = load_model("llama3-8b");
+  const std::string text = reason(planned, "deterministic", int64_t{16} << 30U);
+  EXPECT_EQ(text.rfind("needs about ", 0), 0U) << text;
+  EXPECT_NE(text.find("GiB of memory, 16.0 GiB are available"), std::string::npos) << text;
+  const int64_t needed = estimate_memory(planned, load_mode("deterministic")).total();
+  EXPECT_EQ(reason(planned, "deterministic", needed), "");
+  EXPECT_NE(reason(planned, "deterministic", needed - 1), "");
+}
+
+TEST(MemoryEstimate, HoldsWeightsGradientsAndMomentsOnce) {
+  Case planned = tiny();
+  const int64_t bytes = 4 * parameter_count(planned.model);  // the vocabulary needs no padding
+  const MemoryEstimate one = estimate_memory(planned, load_mode("deterministic"));
+  EXPECT_EQ(one.weights, bytes);
+  EXPECT_EQ(one.gradients, bytes);
+  EXPECT_EQ(one.optimizer, 2 * bytes);
+  planned.layout.dp = planned.topology.ranks_per_node = 2;
+  planned.batch.global = 8;
+  EXPECT_EQ(estimate_memory(planned, load_mode("deterministic")).weights, 2 * bytes);
+}
+
+TEST(MemoryEstimate, InvariantSumsKeepTheOpenLevelsOfTheirTree) {
+  Case planned = tiny();
+  planned.model = load_model("llama-tiny");  // untied
+  const Mode mode = load_mode("invariant");
+  const int64_t bytes = 4 * parameter_count(planned.model);
+  const auto gradients = [&](int64_t micro_batches) {
+    planned.batch = {2, 2 * micro_batches, 64};
+    return estimate_memory(planned, mode).gradients;
+  };
+  EXPECT_EQ(gradients(1), bytes);
+  EXPECT_EQ(gradients(2), bytes);
+  EXPECT_EQ(gradients(4), 2 * bytes);
+  EXPECT_EQ(gradients(8), 3 * bytes);
+}
+
+TEST(MemoryEstimate, GrowsWithWhatIsStored) {
+  Case planned = tiny();
+  const Mode mode = load_mode("deterministic");
+  const auto activations = [&] { return estimate_memory(planned, mode).activations; };
+  const int64_t before = activations();
+  planned.batch.sequence_length *= 2;
+  EXPECT_GT(activations(), before + before / 2);
+  planned = tiny();
+  planned.batch.global *= 2;
+  EXPECT_EQ(activations(), before) << "micro-batches reuse their memory";
+}
+
+}  // namespace
+}  // namespace dettax
