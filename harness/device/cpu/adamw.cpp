@@ -1,5 +1,6 @@
-// AdamW in one pass: 16 bytes read and 12 written for each parameter, which memory bandwidth bounds.
-// Non-temporal stores would not help, since every line that is written has been read before.
+// AdamW in one pass: 16 bytes read and 12 written for each parameter, which memory bandwidth
+// bounds. Non-temporal stores would not help, since every line that is written has been read
+// before.
 
 #include <cmath>
 

@@ -205,8 +205,8 @@ void backward_pair(const BackwardCall& a, const BackwardMemory& m, const Item& i
   const float* queries = padded_rows(a.qkv + row * s.step + s.query_column(head), query_step,
                                      pair.queries, s.width, m.queries);
   size_t dout_step = s.heads * s.width;
-  const float* dout =
-      padded_rows(a.dout + row * dout_step + head * s.width, dout_step, pair.queries, s.width, m.dout);
+  const float* dout = padded_rows(a.dout + row * dout_step + head * s.width, dout_step,
+                                  pair.queries, s.width, m.dout);
 
   pair_products({queries, query_step, 1}, m.keys_by_width, m.probabilities, pair, s.width);
   pair_products({dout, dout_step, 1}, m.values_by_width, m.dscores, pair, s.width);
@@ -263,17 +263,16 @@ HWY_EXPORT(attention_backward_item);
 void project_rows(Team& team, const AttentionShape& s, const float* dout, const float* out,
                   float* projection) {
   const auto kernel = HWY_DYNAMIC_DISPATCH(row_product);
-  team.parallel_for(static_cast<int64_t>(s.samples * s.tokens), 1, false,
-                    [&](int64_t begin, int64_t end, int) {
-                      for (auto row = static_cast<size_t>(begin); row < static_cast<size_t>(end);
-                           ++row) {
-                        for (size_t h = 0; h < s.heads; ++h) {
-                          const size_t at = (row * s.heads + h) * s.width;
-                          projection[(row / s.tokens * s.heads + h) * s.tokens + row % s.tokens] =
-                              kernel(dout + at, out + at, s.width);
-                        }
-                      }
-                    });
+  team.parallel_for(
+      static_cast<int64_t>(s.samples * s.tokens), 1, false, [&](int64_t begin, int64_t end, int) {
+        for (auto row = static_cast<size_t>(begin); row < static_cast<size_t>(end); ++row) {
+          for (size_t h = 0; h < s.heads; ++h) {
+            const size_t at = (row * s.heads + h) * s.width;
+            projection[(row / s.tokens * s.heads + h) * s.tokens + row % s.tokens] =
+                kernel(dout + at, out + at, s.width);
+          }
+        }
+      });
 }
 
 struct Memory {
@@ -295,12 +294,12 @@ void arrival(Team& team, BackwardCall a, const Memory& memory, bool dynamic) {
            memory.of(thread));
   };
   if (dynamic) {
-    team.parallel_for(static_cast<int64_t>(items), 1, true,
-                      [&](int64_t begin, int64_t end, int thread) {
-                        for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-                          one(i, thread);
-                        }
-                      });
+    team.parallel_for(
+        static_cast<int64_t>(items), 1, true, [&](int64_t begin, int64_t end, int thread) {
+          for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+            one(i, thread);
+          }
+        });
     return;
   }
   // Dealt out like cards: a contiguous part each would keep threads on different heads.

@@ -120,7 +120,8 @@ void finish(const ForwardCall& a, ForwardMemory& m, const Queries& q, size_t row
   float log_sums[kBlock];
   for (size_t c = 0; c < q.columns; c += kLanes) {
     const Lanes total = load(m.total + c);
-    const Lanes inverse = each_part([&](size_t p) { return hn::Div(hn::Set(d, 1.0f), total.part[p]); });
+    const Lanes inverse =
+        each_part([&](size_t p) { return hn::Div(hn::Set(d, 1.0f), total.part[p]); });
     for (size_t i = 0; i < width; ++i) {
       float* at = m.sums + i * kBlock + c;
       store(mul(load(at), inverse), at);

@@ -72,8 +72,8 @@ HWY_INLINE void tile(const LeftOperand& a, const float* HWY_RESTRICT b, size_t b
 }
 
 // The same for `columns` columns, a multiple of 16.
-HWY_INLINE void tile_row(const LeftOperand& a, const float* b, size_t b_step, size_t depth, float* c,
-                         size_t c_step, size_t columns, bool accumulate,
+HWY_INLINE void tile_row(const LeftOperand& a, const float* b, size_t b_step, size_t depth,
+                         float* c, size_t c_step, size_t columns, bool accumulate,
                          const float* old_factor = nullptr) {
   for (size_t at = 0; at < columns;) {
     const float* factor = old_factor == nullptr ? nullptr : old_factor + at;

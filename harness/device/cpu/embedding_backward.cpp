@@ -164,7 +164,7 @@ struct Gradient {
   int64_t rows, width, vocabulary, samples;
   int64_t tokens_per_sample() const { return rows / samples; }
   RowSum row_sum(float* to, const int32_t* positions, int64_t count) const {
-    return {to,    dy, width, positions, count, tokens_per_sample(), 0, static_cast<size_t>(width)};
+    return {to, dy, width, positions, count, tokens_per_sample(), 0, static_cast<size_t>(width)};
   }
 };
 
@@ -232,8 +232,8 @@ struct Shares {
   void set_columns(RowSum& r, int thread, int64_t width) const {
     const int64_t share = thread % column_shares;
     r.begin = static_cast<size_t>(std::min(width, share * columns));
-    r.end = static_cast<size_t>(share + 1 == column_shares ? width
-                                                           : std::min(width, (share + 1) * columns));
+    r.end = static_cast<size_t>(
+        share + 1 == column_shares ? width : std::min(width, (share + 1) * columns));
   }
   // First of `count` things that belongs to this thread's share, or the one behind its last.
   int64_t first(int thread, int64_t count) const {

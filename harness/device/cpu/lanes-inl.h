@@ -1,6 +1,7 @@
-// Sixteen virtual lanes of float: one AVX-512 vector, two of AVX2, four of 128 bits. Every sum inside
-// a row is made of them - lane j of group g adds the elements 64 i + 16 g + j in order, then lanes and
-// groups are folded in halves - so its bits do not depend on the width of the machine's vectors.
+// Sixteen virtual lanes of float: one AVX-512 vector, two of AVX2, four of 128 bits. Every sum
+// inside a row is made of them - lane j of group g adds the elements 64 i + 16 g + j in order, then
+// lanes and groups are folded in halves - so its bits do not depend on the width of the machine's
+// vectors.
 
 // Highway's guard: the file is read once for each target.
 #if defined(DETTAX_LANES_INL_H) == defined(HWY_TARGET_TOGGLE)
@@ -147,14 +148,19 @@ HWY_INLINE float row_sum(size_t count, F f) {
   return sum(add(add(partial[0], partial[2]), add(partial[1], partial[3])));
 }
 
-// e^x for x <= 0 within 2 ulp; 0 below -80, where the general exp would go on to the smallest
-// normal number. NaN stays NaN.
+// e^x for x <= 0 within 2 ulp; 0 from -80 on, where the general exp would go on to the smallest normal
+// number. NaN stays NaN.
 HWY_INLINE FloatVector exp_nonpositive(FloatVector x) {
   const FloatTag d;
   const hn::RebindToSigned<FloatTag> di;
   const auto lowest = hn::Set(d, -80.0f);
-  const auto clamped = hn::Max(lowest, x);
-  const auto n = hn::Round(hn::Mul(clamped, hn::Set(d, 1.442695041f)));
+  // A NaN must come through: vector units return it in the second operand, C++ in the first.
+  constexpr bool kEmulated = HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128;
+  const auto clamped = kEmulated ? hn::Max(x, lowest) : hn::Max(lowest, x);
+  // Adding 1.5 * 2^23 rounds to an integer n and leaves it in the lowest bits.
+  const auto magic = hn::Set(d, 12582912.0f);
+  const auto rounded = hn::MulAdd(clamped, hn::Set(d, 1.442695041f), magic);
+  const auto n = hn::Sub(rounded, magic);
   auto r = hn::NegMulAdd(n, hn::Set(d, 0.693145751953125f), clamped);
   r = hn::NegMulAdd(n, hn::Set(d, 1.42860682030941723e-6f), r);
   auto p = hn::Set(d, 1.0f / 5040.0f);
@@ -166,14 +172,9 @@ HWY_INLINE FloatVector exp_nonpositive(FloatVector x) {
   p = hn::MulAdd(p, r, hn::Set(d, 1.0f));
   p = hn::MulAdd(p, r, hn::Set(d, 1.0f));
   // 1/2 < p < 2 and n >= -116: adding n to the exponent cannot leave the normal range.
-  const auto bits = hn::Add(hn::BitCast(di, p), hn::ShiftLeft<23>(hn::ConvertTo(di, n)));
-  const auto result = hn::IfThenZeroElse(hn::Lt(x, lowest), hn::BitCast(d, bits));
-  // Elsewhere the maximum above returns a NaN in its second operand, and it comes through.
-  if constexpr (HWY_TARGET == HWY_EMU128 || HWY_TARGET == HWY_SCALAR) {
-    return hn::IfThenElse(hn::Eq(x, x), result, x);
-  } else {
-    return result;
-  }
+  const auto bits = hn::Add(hn::BitCast(di, p), hn::ShiftLeft<23>(hn::BitCast(di, rounded)));
+  // The difference is 0 below the lowest, and NaN for NaN.
+  return hn::IfThenElse(hn::Gt(x, lowest), hn::BitCast(d, bits), hn::Sub(clamped, lowest));
 }
 HWY_INLINE Lanes exp_nonpositive(const Lanes& v) {
   return each_part([&](size_t p) { return exp_nonpositive(v.part[p]); });

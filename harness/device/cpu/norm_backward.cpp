@@ -1,10 +1,10 @@
-// LayerNorm and RMSNorm, backward. dx is each row's own. dgamma and dbeta are sums over rows, and how
-// the partial sums of groups of rows meet is the difference between the variants:
+// LayerNorm and RMSNorm, backward. dx is each row's own. dgamma and dbeta are sums over rows, and
+// how the partial sums of groups of rows meet is the difference between the variants:
 //   arrival    each chunk of rows adds its partial sums to the result under a lock as it is done
 //   ordered    one partial sum a thread, merged in thread order
 //   invariant  one partial sum a sample (a chain over its rows), merged by a tree over samples
-// In all of them a chunk is one pass over x and dy; invariant takes a second pass, split by columns,
-// only where there are too few samples to share out.
+// In all of them a chunk is one pass over x and dy; invariant takes a second pass, split by
+// columns, only where there are too few samples to share out.
 
 #include <algorithm>
 
@@ -76,8 +76,8 @@ RowFactors row_factors(const NormRows& a, int64_t row) {
   return f;
 }
 
-// The column pass over kRows rows at once, so that the sums over rows are loaded and stored once for
-// all of them; the order is still that of one row after the other.
+// The column pass over kRows rows at once, so that the sums over rows are loaded and stored once
+// for all of them; the order is still that of one row after the other.
 template <int kRows>
 HWY_INLINE void norm_columns(const NormRows& a, int64_t row, const RowFactors* factors,
                              const ParameterSums& sums) {
@@ -202,9 +202,10 @@ void ordered(Team& team, Scratch& scratch, const NormRows& a, int64_t rows, bool
   float* partials = scratch.floats(static_cast<size_t>(team.size() * width));
   std::fill_n(partials, team.size() * width, 0.0f);
   const auto kernel = HWY_DYNAMIC_DISPATCH(norm_rows);
-  team.parallel_for(rows, arrival_chunk(rows), dynamic, [&](int64_t begin, int64_t end, int thread) {
-    kernel(a, begin, end, sums.partial(partials, thread));
-  });
+  team.parallel_for(rows, arrival_chunk(rows), dynamic,
+                    [&](int64_t begin, int64_t end, int thread) {
+                      kernel(a, begin, end, sums.partial(partials, thread));
+                    });
   for (int t = 1; t < team.size(); ++t) {
     for (int64_t c = 0; c < width; ++c) partials[c] += partials[t * width + c];
   }
@@ -257,14 +258,9 @@ void CpuOps::norm_backward(const NormBackward& call) {
               (!call.dbeta || call.dbeta.count() == width) && call.samples > 0 &&
               rows % call.samples == 0,
           "norm_backward");
-  const NormRows a{call.dx.f32(),
-                   call.dy.f32(),
-                   call.x.f32(),
-                   layer ? call.mean.f32() : nullptr,
-                   call.rstd.f32(),
-                   call.gamma.f32(),
-                   width,
-                   call.accumulate_dx};
+  const NormRows a{
+      call.dx.f32(),   call.dy.f32(),    call.x.f32(), layer ? call.mean.f32() : nullptr,
+      call.rstd.f32(), call.gamma.f32(), width,        call.accumulate_dx};
   const Sums sums{{call.dgamma.f32(), call.dbeta ? call.dbeta.f32() : nullptr},
                   width,
                   call.accumulate_parameters};
