@@ -1,0 +1,79 @@
+// A ledger of a real training step.
+#include <algorithm>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "harness/device/device.h"
+#include "tests/evidence/ledgers.h"
+
+namespace dettax {
+namespace {
+
+Case tiny_case() {
+  Case planned;
+  Model& model = planned.model;
+  model.name = "tiny";
+  model.vocabulary = 128;
+  model.context = 16;
+  model.layers = model.published_layers = 2;
+  model.width = 32;
+  model.heads = model.key_value_heads = 2;
+  model.head_width = 16;
+  model.ffn_width = 64;
+  model.bias = true;
+  planned.batch = {2, 4, 16};
+  return planned;
+}
+
+Mode ordered_mode() {
+  Mode mode;
+  mode.name = "deterministic";
+  Knobs& k = mode.knobs;
+  for (Order Knobs::* knob : {&Knobs::gemm, &Knobs::attention, &Knobs::embedding, &Knobs::norm,
+                              &Knobs::loss, &Knobs::moe, &Knobs::grad_norm, &Knobs::collectives})
+    k.*knob = Order::ordered;
+  k.dynamic_schedule = false;
+  k.overlap = false;
+  return mode;
+}
+
+Ledger recorded(uint64_t seed, int steps) {
+  Ledger ledger = sample_ledger(steps);
+  ledger.ranks.clear();
+  const auto device = make_cpu_device(2, false);
+  run_ranks(1, false, [&](Communicator& communicator) {
+    TrainStep step(tiny_case(), ordered_mode(), *device, communicator);
+    ledger.ranks.push_back(record_ledger(step, *device, seed, steps));
+  });
+  return ledger;
+}
+
+TEST(RecordLedger, TwoRunsOfAnOrderedStepAgreeAndAnotherSeedDoesNot) {
+  const Ledger first = recorded(1, 2);
+  const LedgerComparison same = compare_ledgers(first, recorded(1, 2));
+  EXPECT_TRUE(same.equal) << same.description;
+  EXPECT_FALSE(compare_ledgers(first, recorded(2, 2)).equal)
+      << "the comparison must be able to fail";
+}
+
+TEST(RecordLedger, HoldsStateBeforeAndAfterEveryStepAndOpsBetween) {
+  const Ledger ledger = recorded(1, 2);
+  std::set<std::pair<int64_t, std::string>> seen;
+  for (const LedgerEntry& e : ledger.ranks[0]) seen.insert({e.step, e.path});
+  for (int64_t step : {-1, 0, 1}) EXPECT_TRUE(seen.contains({step, "state"})) << step;
+  EXPECT_FALSE(seen.contains({-1, "result"}));
+  for (int64_t step : {0, 1}) {
+    EXPECT_TRUE(seen.contains({step, "result"}));
+    EXPECT_TRUE(seen.contains({step, "reduce/gradients"}));
+    EXPECT_GT(std::count_if(seen.begin(), seen.end(),
+                            [&](const auto& s) {
+                              return s.first == step &&
+                                     s.second.find("attention") != std::string::npos;
+                            }),
+              2);
+  }
+}
+
+}  // namespace
+}  // namespace dettax
