@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Benchmarks by name: kernels, step, resolution (all if none is named). Each prints what it measured beside what it is compared with,
+# in the same run; nothing else should run on the machine meanwhile.
+set -euo pipefail
+cd "$(dirname "$(readlink -f "$0")")/.."
+programs=build/release/suites
+
+kernels() { "$programs/kernel_bench" --benchmark_min_time=0.2; }
+# The training step against PyTorch eager, for each mode of ours.
+step() {
+  local mode
+  for mode in fast deterministic invariant; do
+    /usr/bin/python3 suites/peers/compare_torch.py --mode "$mode" --pairs 8
+  done
+}
+# Does the 95 % interval hold the truth, and how often is a mode called different from itself?
+resolution() { "$programs/resolution_bench" --repetitions 40 --budget 10; }
+
+[ $# -gt 0 ] || set -- kernels step resolution
+for name in "$@"; do
+  case $name in
+    kernels | step | resolution) ;;
+    *) echo "bench: no benchmark '$name'; there are kernels, step, resolution" >&2; exit 2 ;;
+  esac
+done
+for name in "$@"; do
+  echo "== $name"
+  "$name"
+done
