@@ -38,7 +38,8 @@ void write_comparison(std::ostream& out, const Comparison& comparison, const Tab
                                   : "";
     write_wrapped(out, ratio + row->words, 14, columns(style));
   }
-  write_exit_code(out, fmt::format("{} values compared", comparison.rows.size()), code, "", style);
+  out << comparison.rows.size() << " values compared\n";
+  write_exit_code(out, code, style);
 }
 
 }  // namespace dettax

@@ -81,9 +81,14 @@ class CaseBlock {
     }
   }
 
+  // The verdict may have said it already.
+  bool said(const std::string& text) const {
+    return record_.verdict.reason.find(text) != std::string::npos;
+  }
+
   void failures() {
     for (const ArmResult& arm : record_.arms) {
-      if (!arm.failure_code.empty())
+      if (!arm.failure_code.empty() && !said(arm.failure))
         line(fmt::format("{}: {} ({})", arm.arm, arm.failure, arm.failure_code), "!", Colour::red);
     }
   }
@@ -91,8 +96,7 @@ class CaseBlock {
   void taxes() {
     if (record_.taxes.empty()) return;
     Grid rows(1);
-    rows.add(
-        header({"tax", "", "95 % interval", "rounds", "least detectable", "fast against itself"}));
+    rows.add(header({"tax", "", "interval", "rounds", "detectable", "control / fast"}));
     for (const Tax& tax : record_.taxes) {
       const Estimate& ratio = tax.overhead_ratio;
       const std::string control = tax.control_ratio ? interval(*tax.control_ratio) : "not measured";
@@ -115,14 +119,13 @@ class CaseBlock {
   void arms() {
     if (record_.arms.empty()) return;
     Grid rows(1);
-    rows.add(header({"arm", "step time", "interval", "tokens/s", "memory peak", "estimate", ""}));
+    rows.add(header({"arm", "step time", "interval", "tokens/s", "memory", "estimate", ""}));
     for (const ArmResult& arm : record_.arms) {
       const auto& time = arm.step_time_seconds;
       rows.add(
           {{arm.arm},
            {time ? format_seconds(time->value) : "none"},
-           {time ? fmt::format("[{}, {}]", format_seconds(time->low), format_seconds(time->high))
-                 : ""},
+           {time ? time_interval(*time) : ""},
            {time ? format_count(arm.tokens_per_second) : ""},
            {arm.memory_peak_bytes > 0 ? format_bytes(static_cast<double>(arm.memory_peak_bytes))
                                       : "unknown"},
@@ -198,7 +201,7 @@ class CaseBlock {
 
   void first_differences(const ArmEvidence& arm) {
     for (const ScopeEvidence& scope : arm.scopes) {
-      if (!scope.tested || scope.equal) continue;
+      if (!scope.tested || scope.equal || said(scope.first_difference)) continue;
       const bool bad = arm.arm != "fast";
       line(fmt::format("{}, {}: {}", arm.arm, scope.scope, scope.first_difference), bad ? "!" : " ",
            bad ? Colour::red : Colour::dim);
@@ -279,8 +282,10 @@ std::string counts(const std::vector<Record>& records) {
 void write_table(std::ostream& out, const std::vector<Record>& records, const TableStyle& style) {
   if (!records.empty()) write_machine(out, records.front(), style);
   for (const Record* record : by_severity(records)) CaseBlock(out, *record, style).write();
-  write_exit_code(out, counts(records), combined_exit_code(records),
-                  records.empty() ? "" : "; run folder " + records.front().run_id, style);
+  write_wrapped(out,
+                counts(records) + (records.empty() ? "" : "; run folder " + records.front().run_id),
+                0, columns(style));
+  write_exit_code(out, combined_exit_code(records), style);
 }
 
 }  // namespace dettax

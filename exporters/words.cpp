@@ -52,12 +52,20 @@ std::string interval(const Estimate& ratio) {
   return fmt::format("[{:+.2f}, {:+.2f}] %", 100 * (ratio.low - 1), 100 * (ratio.high - 1));
 }
 
-void write_exit_code(std::ostream& out, const std::string& head, ExitCode code,
-                     const std::string& tail, const TableStyle& style) {
-  out << head << "; "
-      << paint(fmt::format("exit code {} ({})", static_cast<int>(code), meaning(code)),
+std::string time_interval(const Estimate& seconds) {
+  const std::string low = format_seconds(seconds.low), high = format_seconds(seconds.high);
+  const size_t low_unit = low.rfind(' '), high_unit = high.rfind(' ');
+  const bool same = low_unit != std::string::npos && high_unit != std::string::npos &&
+                    low.substr(low_unit) == high.substr(high_unit);
+  if (!same) return fmt::format("[{}, {}]", low, high);
+  return fmt::format("[{}, {}]{}", low.substr(0, low_unit), high.substr(0, high_unit),
+                     high.substr(high_unit));
+}
+
+void write_exit_code(std::ostream& out, ExitCode code, const TableStyle& style) {
+  out << paint(fmt::format("exit code {}: {}", static_cast<int>(code), meaning(code)),
                colour_of(code), style.colour)
-      << tail << "\n";
+      << "\n";
 }
 
 }  // namespace dettax

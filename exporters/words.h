@@ -18,8 +18,8 @@ Colour colour_of(ExitCode code);
 std::string upper(std::string word);          // ASCII
 std::string percent(double ratio);            // 1.031 -> "+3.10 %"; "unknown" if it is not finite
 std::string interval(const Estimate& ratio);  // "[+2.10, +4.05] %"
-// "3 cases: ...; exit code 1 (verdict fail ...)tail"
-void write_exit_code(std::ostream& out, const std::string& head, ExitCode code,
-                     const std::string& tail, const TableStyle& style);
+std::string time_interval(const Estimate& seconds);  // "[12.2, 12.4] ms"
+// "exit code 1: verdict fail ..."
+void write_exit_code(std::ostream& out, ExitCode code, const TableStyle& style);
 
 }  // namespace dettax

@@ -1,0 +1,173 @@
+// Golden files: DETTAX_APPROVE=1 writes them anew; the difference is for a reviewer to read.
+#include "exporters/table.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <limits>
+#include <sstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "results/run_folder.h"
+#include "tests/results/sample_record.h"
+
+namespace dettax {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+void expect_golden(const std::string& text, const std::string& name) {
+  const std::filesystem::path path =
+      std::filesystem::path(DETTAX_SOURCE_DIR) / "tests/exporters/golden" / name;
+  if (std::getenv("DETTAX_APPROVE") != nullptr) return write_file_atomically(path, text);
+  EXPECT_EQ(text, read_file(path))
+      << "if the change is meant: DETTAX_APPROVE=1, then read the difference";
+}
+
+std::string table(const std::vector<Record>& records, const TableStyle& style = {}) {
+  std::ostringstream out;
+  write_table(out, records, style);
+  return out.str();
+}
+
+size_t widest_line(const std::string& text) {
+  size_t widest = 0;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) widest = std::max(widest, line.size());
+  return widest;
+}
+
+Record not_reproducible() {
+  Record record = sample_record();
+  record.case_id = "small.fp32.dp1.t2.b8x256";
+  record.taxes[0].published = false;
+  record.evidence.arms[1].reproducible = false;
+  ScopeEvidence& relaunch = record.evidence.arms[1].scopes[1];
+  relaunch.equal = false;
+  relaunch.first_difference =
+      "step 0, rank 1, backward/layer3/attention: dqkv differs (412 later entries differ "
+      "downstream)";
+  relaunch.first_difference_op = "backward/layer3/attention";
+  record.verdict = make_verdict("not_reproducible",
+                                "deterministic, relaunch: " + relaunch.first_difference + ".");
+  return record;
+}
+
+Record inconclusive() {
+  Record record = sample_record();
+  record.case_id = "gpt2-124m.fp32.dp1.t2.b4x64";
+  record.planned.model.layers = 2;
+  record.planned.model.published_layers = 12;
+  record.planned.injections = {{"slow", "deterministic", 0, 0, "", 0.03}};
+  record.taxes[0].control_ratio.reset();
+  record.taxes[0].min_detectable_overhead_ratio = std::numeric_limits<double>::infinity();
+  record.taxes[0].warnings = {
+      "noise: round 5 has a ratio of 1.300 against 1.000 elsewhere; it counts in full",
+      "load: 1 disturbed round was repeated"};
+  record.evidence.fast_differed = false;
+  record.evidence.arms[0].scopes[0].equal = true;
+  record.evidence.blindness =
+      "the fast arm repeated its bits too, in 2 comparisons: there is nothing to pay for, or the "
+      "case cannot show it.";
+  record.verdict =
+      make_verdict("not_resolved",
+                   "deterministic: +1.6 % (+1.0 % to +2.2 %, 95 % interval, n = 4 rounds), limit "
+                   "+2.0 %. About 3.20 s more of measuring would resolve it.");
+  record.verdict.seconds_needed = 3.2;
+  return record;
+}
+
+Record crashed() {
+  Record record = sample_record();
+  record.case_id = "llama-tiny.fp32.dp2.t1.b8x64";
+  record.taxes.clear();
+  record.evidence = {};
+  record.arms.pop_back();
+  record.arms[1].failure_code = "rank_crashed";
+  record.arms[1].failure = "rank 1 ended by signal 11 in forward/layer0/qkv at step 7";
+  record.arms[1].step_time_seconds.reset();
+  record.arms[1].memory_peak_bytes = 0;
+  record.verdict = make_verdict("rank_crashed", "control: " + record.arms[1].failure);
+  return record;
+}
+
+Record skipped() {
+  Record record = sample_record();
+  record.case_id = "gpt3-175b.bf16.dp1.t2.b1x2048";
+  record.arms.clear();
+  record.taxes.clear();
+  record.evidence = {};
+  record.verdict = make_verdict("refused", "It needs 2.45 TiB, and 7.60 GiB are available.");
+  return record;
+}
+
+std::vector<Record> all_kinds() {
+  return {sample_record(), inconclusive(), skipped(), crashed(), not_reproducible()};
+}
+
+TEST(Table, PassLooksLikeThis) { expect_golden(table({sample_record()}), "pass.txt"); }
+TEST(Table, EveryKindOfVerdictLooksLikeThis) { expect_golden(table(all_kinds()), "all.txt"); }
+TEST(Table, InColourItLooksLikeThis) {
+  expect_golden(table(all_kinds(), {true, 100}), "all_colour.txt");
+}
+TEST(Table, OnANarrowTerminalItLooksLikeThis) {
+  expect_golden(table(all_kinds(), {false, 80}), "all_80.txt");
+}
+
+TEST(Table, FitsTheTerminal) {
+  for (int width : {80, 100})
+    EXPECT_LE(widest_line(table(all_kinds(), {false, width})), static_cast<size_t>(width));
+}
+
+TEST(Table, ColourAddsNothingButColour) {
+  std::string coloured = table(all_kinds(), {true, 100});
+  EXPECT_THAT(coloured, HasSubstr("\x1b["));
+  for (size_t at = 0; (at = coloured.find('\x1b', at)) != std::string::npos;)
+    coloured.erase(at, coloured.find('m', at) - at + 1);
+  EXPECT_EQ(coloured, table(all_kinds()));
+  EXPECT_THAT(table(all_kinds()), Not(HasSubstr("\x1b")));
+}
+
+TEST(Table, BadNewsComesFirst) {
+  const std::string text = table(all_kinds());
+  const auto at = [&](const char* what) { return text.find(what); };
+  EXPECT_LT(at("\nERROR "), at("\nFAIL "))
+      << "errors and violations keep the order of the plan among themselves";
+  EXPECT_LT(at("\nFAIL "), at("\nINCONCLUSIVE "));
+  EXPECT_LT(at("\nINCONCLUSIVE "), at("\nPASS "));
+  EXPECT_LT(at("\nPASS "), at("\nSKIPPED "));
+}
+
+TEST(Table, AVoidTaxShowsNoNumber) {
+  const std::string text = table({not_reproducible()});
+  EXPECT_THAT(text, HasSubstr("void"));
+  EXPECT_THAT(text, Not(HasSubstr("+1.63 %")));
+  EXPECT_THAT(text, HasSubstr("dqkv differs"));
+}
+
+TEST(Table, NoRecordIsNoPass) {
+  EXPECT_THAT(table({}), HasSubstr("exit code 77: everything was skipped"));
+}
+
+TEST(ComparisonTable, LooksLikeThis) {
+  Record slower = sample_record();
+  slower.arms[2].step_time_seconds = Estimate{0.0145, 0.0144, 0.0146, 8};
+  slower.taxes[0].overhead_ratio = {1.18, 1.17, 1.19, 4};
+  std::ostringstream out;
+  write_comparison(out, compare_runs({sample_record()}, {slower}, {}), {});
+  expect_golden(out.str(), "comparison.txt");
+}
+
+TEST(ComparisonTable, ARefusalNamesWhatDiffers) {
+  Record other = sample_record();
+  other.environment.cpu_model = "Another CPU";
+  std::ostringstream out;
+  write_comparison(out, compare_runs({sample_record()}, {other}, {}), {});
+  expect_golden(out.str(), "comparison_refused.txt");
+}
+
+}  // namespace
+}  // namespace dettax
