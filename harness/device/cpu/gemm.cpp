@@ -63,27 +63,29 @@ class Multiplication {
     team_.barrier();
     const TileGrid grid{divide_up(call_.b.lines, kNr), count, group_};
     float* local = state_.local[static_cast<size_t>(thread)].floats(0);
-    share_tiles(grid, thread, threads, call_.dynamic ? &next_ : nullptr,
-                [&](int64_t b_panel, int64_t b_count, int64_t a_first, int64_t a_last) {
-                  pack_panels<kNr>(call_.b, b_panel, b_panel + b_count, step, steps, local);
-                  for (int64_t a = a_first; a < a_last; ++a) {
-                    for (int64_t b = 0; b < b_count; ++b) {
-                      tile(shared_ + a * steps * kMr, local + b * steps * kNr, (panel + a) * kMr,
-                           (b_panel + b) * kNr, step, steps);
-                    }
-                  }
-                });
+    for_each_portion(
+        Portions(grid, thread, threads, call_.dynamic ? &next_ : nullptr),
+        [&](const Portion& now, const Portion& next) {
+          pack_panels<kNr>(call_.b, now.streamed, now.streamed + now.count, step, steps, local);
+          Lookahead ahead(call_.b, next.streamed * kNr, next.count * kNr, step, steps, local);
+          for (int64_t a = now.first; a < now.last; ++a) {
+            for (int64_t b = 0; b < now.count; ++b) {
+              tile(shared_ + a * steps * kMr, local + b * steps * kNr, (panel + a) * kMr,
+                   (now.streamed + b) * kNr, step, steps, ahead.take(steps));
+            }
+          }
+        });
     team_.barrier();
   }
 
   HWY_INLINE void tile(const float* a, const float* b, int64_t row, int64_t column, int64_t step,
-                       int64_t steps) {
+                       int64_t steps, const LinesAhead& ahead) {
     HWY_ALIGN float sums[kTileFloats];
     const int rows = static_cast<int>(std::min<int64_t>(kMr, call_.a.lines - row));
     const int64_t columns = std::min<int64_t>(kNr, call_.b.lines - column);
     prefetch_tile(call_.c, call_.c_stride, row, column, rows);
     if (step > 0) load_tile(partial_, call_.c_stride, row, column, rows, columns, sums);
-    chain(rows, steps, a, b, sums, step > 0);
+    chain(rows, steps, a, b, sums, {.ahead = ahead, .resume = step > 0});
     if (step + steps == call_.steps) {
       finish_tile(call_.finish, sums, call_.c, call_.c_stride, row, column, rows, columns);
     } else {

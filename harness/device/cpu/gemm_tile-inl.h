@@ -76,12 +76,26 @@ HWY_INLINE Vf load_up_to(F32 d, const float* from, int64_t count) {
 // ----------------------------------------------------------------------------------------------------------------
 // chains of a tile
 
+// Lines of memory that the caller will read next, `stride` floats apart: a chain asks for one of them every kStepsPerLine steps, so that
+// reading from memory goes on while it computes.
+struct LinesAhead {
+  const float* at;
+  int64_t stride;
+};
+constexpr int kStepsPerLine = 8;
+
+struct ChainOptions {
+  LinesAhead ahead;
+  bool resume = false;
+  int merges = 0;
+};
+
 // tile[kRows, kNr] = chain over k steps of a[k, kMr] and b[k, kNr], from zero or going on from the
-// tile's content. Then the `merges` tiles before it are added, nearest first, and the sum replaces
+// tile's content (`resume`). Then the `merges` tiles before it are added, nearest first, and the sum replaces
 // the farthest of them.
 template <int kRows>
 HWY_NOINLINE void run_chain(int64_t steps, const float* HWY_RESTRICT a, const float* HWY_RESTRICT b,
-                            float* HWY_RESTRICT tile, bool resume, int merges) {
+                            float* HWY_RESTRICT tile, ChainOptions options) {
   const F32 d;
   Vf sum[static_cast<size_t>(kRows)][kVectors];
 #pragma GCC unroll 16
@@ -89,14 +103,14 @@ HWY_NOINLINE void run_chain(int64_t steps, const float* HWY_RESTRICT a, const fl
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::Zero(d);
   }
-  if (resume) {
+  if (options.resume) {
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
       for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::Load(d, tile + r * kNr + v * kLanes);
     }
   }
-  for (int64_t step = 0; step < steps; ++step) {
+  const auto multiply_add = [&]() HWY_ATTR {
     Vf column[kVectors];
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
@@ -111,8 +125,16 @@ HWY_NOINLINE void run_chain(int64_t steps, const float* HWY_RESTRICT a, const fl
     }
     a += kMr;
     b += kNr;
+  };
+  int64_t step = 0;
+  for (; step + kStepsPerLine <= steps; step += kStepsPerLine) {
+    __builtin_prefetch(options.ahead.at, 0, 2);
+    options.ahead.at += options.ahead.stride;
+#pragma GCC unroll 1
+    for (int i = 0; i < kStepsPerLine; ++i) multiply_add();
   }
-  for (; merges > 0; --merges) {
+  for (; step < steps; ++step) multiply_add();
+  for (int merge = 0; merge < options.merges; ++merge) {
     tile -= kTileFloats;
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
@@ -129,7 +151,7 @@ HWY_NOINLINE void run_chain(int64_t steps, const float* HWY_RESTRICT a, const fl
   }
 }
 
-using Chain = void (*)(int64_t, const float*, const float*, float*, bool, int);
+using Chain = void (*)(int64_t, const float*, const float*, float*, ChainOptions);
 
 template <int... kRows>
 constexpr std::array<Chain, kMr> chain_table(std::integer_sequence<int, kRows...>) {
@@ -138,9 +160,9 @@ constexpr std::array<Chain, kMr> chain_table(std::integer_sequence<int, kRows...
 
 // A tile with fewer rows takes a kernel of its own, so that small batches waste nothing.
 HWY_INLINE void chain(int rows, int64_t steps, const float* a, const float* b, float* tile,
-                      bool resume, int merges = 0) {
+                      const ChainOptions& options) {
   static constexpr auto kChains = chain_table(std::make_integer_sequence<int, kMr>());
-  kChains[static_cast<size_t>(rows) - 1](steps, a, b, tile, resume, merges);
+  kChains[static_cast<size_t>(rows) - 1](steps, a, b, tile, options);
 }
 
 // *into += *from for the last merges of a sum over samples.

@@ -106,27 +106,30 @@ class WeightGradient {
     const bool add = call_.accumulate || chunk > 0;
     float* local = state_.local[static_cast<size_t>(thread)].floats(0);
     const TileGrid grid{a_panels(), last - panel, group_};
-    share_tiles(grid, thread, team_.size(), call_.dynamic ? &next_ : nullptr,
-                [&](int64_t a_panel, int64_t a_count, int64_t b_first, int64_t b_last) {
-                  pack_panels<kMr>(call_.a, a_panel, a_panel + a_count, chunk * chunk_, steps,
-                                   local);
-                  if (panel == 0 && b_first == 0 && call_.line_sums != nullptr) {
-                    for (int64_t a = 0; a < a_count; ++a) {
-                      add_line_sums(local + a * steps * kMr, steps, (a_panel + a) * kMr, add);
-                    }
-                  }
-                  for (int64_t b = b_first; b < b_last; ++b) {
-                    for (int64_t a = 0; a < a_count; ++a) {
-                      owned_tile(local + a * steps * kMr, shared_ + b * steps * kNr, steps,
-                                 (a_panel + a) * kMr, (panel + b) * kNr, add);
-                    }
-                  }
-                });
+    for_each_portion(Portions(grid, thread, team_.size(), call_.dynamic ? &next_ : nullptr),
+                     [&](const Portion& now, const Portion& next) {
+                       pack_panels<kMr>(call_.a, now.streamed, now.streamed + now.count,
+                                        chunk * chunk_, steps, local);
+                       if (panel == 0 && now.first == 0 && call_.line_sums != nullptr) {
+                         for (int64_t a = 0; a < now.count; ++a) {
+                           add_line_sums(local + a * steps * kMr, steps, (now.streamed + a) * kMr,
+                                         add);
+                         }
+                       }
+                       Lookahead ahead(call_.a, next.streamed * kMr, next.count * kMr,
+                                       chunk * chunk_, steps, local);
+                       for (int64_t b = now.first; b < now.last; ++b) {
+                         for (int64_t a = 0; a < now.count; ++a) {
+                           owned_tile(local + a * steps * kMr, shared_ + b * steps * kNr, steps,
+                                      (now.streamed + a) * kMr, (panel + b) * kNr, add, ahead);
+                         }
+                       }
+                     });
     team_.barrier();
   }
 
   HWY_INLINE void owned_tile(const float* a, const float* b, int64_t steps, int64_t row,
-                             int64_t column, bool add) {
+                             int64_t column, bool add, Lookahead& ahead) {
     HWY_ALIGN float sums[kTreeLevels][kTileFloats];
     const int rows = rows_from(row);
     if (add) prefetch_tile(call_.c, call_.c_stride, row, column, rows);
@@ -135,12 +138,12 @@ class WeightGradient {
       sum_as_tree(
           call_.samples,
           [&](int64_t s, int pending, int merges) {
-            chain(rows, sample, a + s * sample * kMr, b + s * sample * kNr, sums[pending], false,
-                  merges);
+            chain(rows, sample, a + s * sample * kMr, b + s * sample * kNr, sums[pending],
+                  {.ahead = ahead.take(sample), .merges = merges});
           },
           [&](int from, int into) { add_tile(sums[from], sums[into]); });
     } else {
-      chain(rows, steps, a, b, sums[0], false);
+      chain(rows, steps, a, b, sums[0], {.ahead = ahead.take(steps)});
     }
     store_tile(sums[0], row, column, rows, add);
   }
@@ -229,7 +232,8 @@ class WeightGradient {
         const int64_t row = (a_first + a) * kMr;
         const int rows = rows_from(row);
         prefetch_tile(call_.c, call_.c_stride, row, (panel + b) * kNr, rows);
-        chain(rows, steps, local + a * steps * kMr, shared + b * steps * kNr, sums, false);
+        chain(rows, steps, local + a * steps * kMr, shared + b * steps * kNr, sums,
+              {.ahead = {local, 0}});
         const auto place = static_cast<size_t>((a_first + a) * panel_block_ + b);
         const std::lock_guard guard(state_.locks[place % GemmState::kLocks]);
         store_tile(sums, row, (panel + b) * kNr, rows, not_first(place));
