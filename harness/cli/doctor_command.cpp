@@ -14,7 +14,7 @@
 #include "harness/base/format.h"
 #include "harness/cli/command.h"
 #include "harness/cli/run_path.h"
-#include "harness/device/device.h"
+#include "harness/device/cpu/gemm.h"
 #include "harness/launch/memory.h"
 #include "harness/launch/rank_pool.h"
 #include "harness/plan/suite.h"
@@ -132,7 +132,7 @@ Finding check_arithmetic() {
 }
 
 std::vector<Finding> examine() {
-  const Environment environment = collect_environment("unknown");
+  const Environment environment = collect_environment(gemm_target_name());
   return {
       check_build(environment),
       check_cpu(environment),

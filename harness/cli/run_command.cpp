@@ -55,7 +55,8 @@ class RunCommand : public Command {
   bool asks_for_text(const Streams& streams, ExitCode& code) const;
   Suite suite() const;
   RunFolder folder(const Suite& suite) const;
-  ExitCode measure(const Suite& suite, RunFolder folder, const Streams& streams) const;
+  ExitCode measure(const Suite& suite, RunFolder folder, std::optional<double> budget_seconds,
+                   const Streams& streams) const;
   void check_resume() const;
 
   RunOptions options_;
@@ -114,11 +115,15 @@ bool RunCommand::asks_for_text(const Streams& streams, ExitCode& code) const {
 ExitCode RunCommand::run(const Streams& streams) {
   ExitCode code = ExitCode::pass;
   if (asks_for_text(streams, code)) return code;
+  // All that can be wrong with the command line is found before a folder is made.
   const Suite planned = suite();
-  return measure(planned, folder(planned), streams);
+  std::optional<double> budget_seconds;
+  if (!options_.budget.empty()) budget_seconds = parse_duration("--budget", options_.budget);
+  return measure(planned, folder(planned), budget_seconds, streams);
 }
 
-ExitCode RunCommand::measure(const Suite& suite, RunFolder folder, const Streams& streams) const {
+ExitCode RunCommand::measure(const Suite& suite, RunFolder folder,
+                             std::optional<double> budget_seconds, const Streams& streams) const {
   InterruptWatch interrupts;
   LaunchSettings launch;
   launch.log_folder = folder.path() / "logs";
@@ -130,8 +135,7 @@ ExitCode RunCommand::measure(const Suite& suite, RunFolder folder, const Streams
   RunProgress progress(streams.err, {is_terminal(STDERR_FILENO), terminal_width(STDERR_FILENO),
                                      options_.no_progress});
   RunSuiteSettings settings;
-  if (!options_.budget.empty())
-    settings.budget_seconds = parse_duration("--budget", options_.budget);
+  settings.budget_seconds = budget_seconds;
   settings.on_progress = [&](size_t done, size_t total, const CaseProgress& what) {
     progress.show(done, total, what);
   };

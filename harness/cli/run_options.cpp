@@ -74,33 +74,56 @@ void select_modes(Suite& suite, const std::vector<std::string>& names) {
   for (const std::string& name : names) suite.modes.push_back(load_mode(name));
 }
 
-// Settings of every case, by their keys in a suite file.
-std::vector<Override> case_settings(const RunOptions& options) {
-  std::vector<Override> out;
-  const auto add = [&](const std::optional<int64_t>& value, const char* key) {
-    if (value) out.emplace_back(key, std::to_string(*value));
+// A flag that sets a key of every case in the suite file.
+struct CaseSetting {
+  std::string flag, key, value;
+};
+
+std::vector<CaseSetting> case_settings(const RunOptions& options) {
+  std::vector<CaseSetting> out;
+  const auto add = [&](const char* flag, const std::optional<int64_t>& value, const char* key) {
+    if (value) out.push_back({flag, key, std::to_string(*value)});
   };
-  add(options.dp, "layout.dp");
-  add(options.dp, "topology.ranks_per_node");  // data parallelism is the only axis that runs yet
-  add(options.micro, "batch.micro");
-  add(options.global, "batch.global");
-  add(options.sequence_length, "batch.sequence_length");
-  add(options.seed, "seed");
-  if (!options.precision.empty()) out.emplace_back("precision", options.precision);
+  add("--dp", options.dp, "layout.dp");
+  // Data parallelism is the only axis that runs yet.
+  add("--dp", options.dp, "topology.ranks_per_node");
+  add("--mbs", options.micro, "batch.micro");
+  add("--gbs", options.global, "batch.global");
+  add("--seq-length", options.sequence_length, "batch.sequence_length");
+  add("--seed", options.seed, "seed");
+  if (!options.precision.empty()) out.push_back({"--precision", "precision", options.precision});
   if (!options.text_file.empty()) {
-    out.emplace_back("data.kind", "text");
-    out.emplace_back("data.path", std::filesystem::absolute(options.text_file).string());
+    if (::access(options.text_file.c_str(), R_OK) != 0) {
+      throw Error(
+          ErrorKind::usage,
+          fmt::format("--text {}: there is no such file, or it cannot be read", options.text_file));
+    }
+    out.push_back({"--text", "data.kind", "text"});
+    out.push_back({"--text", "data.path", std::filesystem::absolute(options.text_file).string()});
   }
   return out;
 }
 
+// The loader names a key of the expanded suite, which nobody wrote; the flag behind it is meant.
+std::string in_words_of_flags(std::string message, const std::vector<CaseSetting>& settings,
+                              size_t cases) {
+  for (size_t i = 0; i < cases; ++i) {
+    for (const CaseSetting& setting : settings) {
+      const std::string key = fmt::format("-C cases.{}.{}", i, setting.key);
+      if (!message.starts_with(key)) continue;
+      return fmt::format("{} {}{}", setting.flag, setting.value, message.substr(key.size()));
+    }
+  }
+  return message;
+}
+
 // Through the loader, so that what the flags make is checked like any file.
-Suite with_case_settings(const Suite& suite, const std::vector<Override>& settings) {
+Suite with_case_settings(const Suite& suite, const std::vector<CaseSetting>& settings) {
   const TemporaryFile expanded(suite.name + ".yaml", dump_suite(suite));
   std::vector<Override> overrides;
   for (size_t i = 0; i < suite.cases.size(); ++i) {
-    for (const auto& [key, value] : settings) {
-      overrides.emplace_back(fmt::format("cases.{}.{}", i, key), value);
+    for (const CaseSetting& setting : settings) {
+      overrides.emplace_back(fmt::format("cases.{}.{}", i, setting.key), setting.value);
     }
   }
   try {
@@ -109,7 +132,7 @@ Suite with_case_settings(const Suite& suite, const std::vector<Override>& settin
     std::string message = error.what();
     const size_t at = message.find(expanded.path());
     if (at != std::string::npos) message.replace(at, expanded.path().size(), suite.name);
-    throw Error(error.kind(), "with the flags given: " + message);
+    throw Error(error.kind(), in_words_of_flags(message, settings, suite.cases.size()));
   }
 }
 
@@ -150,7 +173,7 @@ Suite load_run_suite(const RunOptions& options) {
   Suite suite = load_suite(suite_source(options), overrides);
   if (!options.modes.empty()) select_modes(suite, options.modes);
   if (!options.case_pattern.empty()) select_cases(suite, options.case_pattern);
-  const std::vector<Override> settings = case_settings(options);
+  const std::vector<CaseSetting> settings = case_settings(options);
   if (!settings.empty() || !options.modes.empty()) return with_case_settings(suite, settings);
   if (!options.case_pattern.empty()) suite.hash = hash_text(dump_suite(suite));
   return suite;

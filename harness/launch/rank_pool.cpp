@@ -129,6 +129,7 @@ RankPool::RankPool(const ArmSpec& spec, StatusPage& page) : state_(std::make_uni
       context.device = make_cpu_device(threads, state_->spin);
       context.train = std::make_unique<TrainStep>(spec.planned, spec.mode, *context.device,
                                                   *context.communicator);
+      context.visible = context.train.get();
       context.faults = std::make_unique<FaultObserver>(spec, context.rank, *context.device);
     });
   } catch (...) {

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "harness/base/format.h"
+#include "harness/device/cpu/gemm.h"
 #include "harness/evidence/assemble.h"
 #include "harness/launch/ledgers.h"
 #include "harness/launch/memory.h"
@@ -78,7 +79,7 @@ class CaseRunner {
   void prove();
   void fill_taxes();
   void note_failure(Arm& arm, const Error& error, bool started);
-  void rethrow_if_interrupted() const;
+  void throw_if_interrupted() const;
   void report(const std::string& words, double fraction, std::optional<double> seconds_left);
   double elapsed_seconds() const {
     return std::chrono::duration<double>(Clock::now() - start_).count();
@@ -98,7 +99,7 @@ Record CaseRunner::run() {
   record_.suite_hash = suite_.hash;
   record_.case_id = planned_.id();
   record_.planned = planned_;
-  record_.environment = collect_environment("unknown");
+  record_.environment = collect_environment(gemm_target_name());
   if (const auto reason = case_refusal(planned_, suite_, available_memory_bytes())) {
     record_.verdict = make_verdict("refused", *reason);
     return std::move(record_);
@@ -110,7 +111,7 @@ Record CaseRunner::run() {
   try {
     go_through();
   } catch (const Error& error) {
-    rethrow_if_interrupted();
+    throw_if_interrupted();
     record_.verdict = make_verdict(reason_code_of(error.kind()), error.what());
   }
   for (Arm& arm : arms_) {
@@ -129,8 +130,10 @@ void CaseRunner::go_through() {
   fill_taxes();
 }
 
-void CaseRunner::rethrow_if_interrupted() const {
-  if (context_.interrupted && context_.interrupted()) throw;
+void CaseRunner::throw_if_interrupted() const {
+  if (context_.interrupted && context_.interrupted()) {
+    throw Error(ErrorKind::infrastructure, "interrupted");
+  }
 }
 
 void CaseRunner::report(const std::string& words, double fraction,
@@ -140,14 +143,12 @@ void CaseRunner::report(const std::string& words, double fraction,
                 fmt::format("the case took longer than measure.case_timeout_seconds = {} ({})",
                             format_number(suite_.measure.case_timeout_seconds), words));
   }
-  if (context_.interrupted && context_.interrupted()) {
-    throw Error(ErrorKind::infrastructure, "interrupted");
-  }
+  throw_if_interrupted();
   if (context_.on_progress) context_.on_progress({record_.case_id, words, fraction, seconds_left});
 }
 
 void CaseRunner::note_failure(Arm& arm, const Error& error, bool started) {
-  rethrow_if_interrupted();
+  throw_if_interrupted();
   arm.result.failure_code = failure_code(error, started);
   arm.result.failure = error.what();
   if (arm.group) arm.result.memory_peak_bytes = arm.group->memory_peak_bytes();
@@ -188,6 +189,7 @@ void CaseRunner::measure_arms() {
     report(words, kMeasureFrom + (kProveFrom - kMeasureFrom) * share, progress.remaining_seconds);
   };
   while (!live.empty()) {
+    report("measuring, warm-up", kMeasureFrom, std::nullopt);
     std::vector<TimedGroup> groups;
     groups.reserve(live.size());
     std::vector<TimedArm*> timed;

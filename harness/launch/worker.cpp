@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
+#include "harness/device/cpu/gemm.h"
 #include "harness/evidence/ledger.h"
 #include "harness/launch/crash_handler.h"
 #include "harness/launch/non_finite.h"
@@ -119,6 +120,7 @@ std::map<std::string, std::string> Worker::engaged() const {
   }
   out["ranks"] = std::to_string(pool_->size());
   out["threads_per_rank"] = std::to_string(spec_.planned.topology.threads_per_rank);
+  out["simd_target"] = gemm_target_name();
   out["idle_threads"] = pool_->spins() ? "poll, then sleep" : "sleep";
   return out;
 }

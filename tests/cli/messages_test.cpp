@@ -1,0 +1,170 @@
+// What the program says to bad input: one line, the right exit code, nothing on standard output.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/cli/program.h"
+
+namespace dettax {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::Outcome;
+using testing::run_program;
+using ::testing::StartsWith;
+using testing::TemporaryFolder;
+using testing::tiny_suite_yaml;
+using testing::write_suite;
+
+struct Message {
+  std::string arguments;
+  int exit_code;
+  std::string err;  // whole
+};
+
+TEST(BadInput, IsOneLineThatSaysWhatWouldBeRight) {
+  const TemporaryFolder folder;
+  const std::vector<Message> table = {
+      {"", 2,
+       "dettax: which command? known: run, report, compare, list, doctor; see dettax --help\n"},
+      {"rnu", 2, "dettax: there is no command \"rnu\"; did you mean \"run\"?\n"},
+      {"run", 2, "dettax: run: which suite? known: quick, tiny\n"},
+      {"run tniy", 2, "dettax: suite \"tniy\" does not exist; did you mean \"tiny\"?\n"},
+      {"run tiny --sed 3", 2,
+       "dettax: \"--sed\" was not expected; did you mean \"--seed\"?; see dettax run --help\n"},
+      {"run tiny -C measure.rounds_min", 2,
+       "dettax: -C measure.rounds_min: key=value is expected, such as measure.budget_seconds=60\n"},
+      {"run tiny --budget 20x", 2,
+       "dettax: --budget 20x: a time is expected, such as 90, 90s, 20m or 1.5h\n"},
+      {"run tiny --case 'no*'", 2,
+       "dettax: --case no*: no case matches; known: gpt-tiny-l1.fp32.dp1.t2.b4x64.m2\n"},
+      {"run tiny --mode determinstic", 2,
+       "dettax: mode \"determinstic\" does not exist; did you mean \"deterministic\"?\n"},
+      {"run tiny -c tiny.yaml", 2, "dettax: -c tiny.yaml and the suite tiny: give one of them\n"},
+      {"run tiny --resume .", 2,
+       "dettax: --resume .: the run's own suite is resumed as it was; give neither a suite nor "
+       "settings\n"},
+      {"report nowhere", 2,
+       "dettax: there is no run folder \"nowhere\"; a path, a name under results/runs or "
+       "\"latest\" is expected\n"},
+      {"report latest", 2, "dettax: there is no run under results/runs\n"},
+      {"report", 2, "dettax: RUN is required; see dettax report --help\n"},
+      {"list modles", 2, "dettax: list: there is no \"modles\"; did you mean \"models\"?\n"},
+  };
+  for (const Message& expected : table) {
+    const Outcome outcome = run_program(folder.path(), expected.arguments);
+    EXPECT_EQ(outcome.err, expected.err) << expected.arguments;
+    EXPECT_EQ(outcome.exit_code, expected.exit_code) << expected.arguments;
+    EXPECT_EQ(outcome.out, "") << expected.arguments;
+  }
+}
+
+TEST(BadInput, AFlagThatSpoilsACaseIsNamedByItsKey) {
+  const TemporaryFolder folder;
+  const Outcome outcome = run_program(folder.path(), "run tiny --gbs 3");
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, StartsWith("dettax: --gbs 3: "));
+  EXPECT_THAT(outcome.err, HasSubstr("batch"));
+  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1);
+}
+
+TEST(BadInput, AFolderThatCannotBeWrittenEndsItBeforeAnythingRuns) {
+  const TemporaryFolder folder;
+  const Outcome outcome = run_program(folder.path(), "run tiny --output-dir /proc/nowhere");
+  EXPECT_EQ(outcome.exit_code, 4);
+  EXPECT_THAT(outcome.err, StartsWith("dettax: /proc/nowhere: no run folder can be made in it"));
+  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1);
+}
+
+TEST(BadInput, AResultThatCannotBeWrittenIsNoSuccess) {
+  const TemporaryFolder folder;
+  const Outcome outcome = run_program(folder.path(), "list knobs >/dev/full #");
+  EXPECT_EQ(outcome.exit_code, 4);
+}
+
+TEST(Help, NamesTheExitCodes) {
+  const TemporaryFolder folder;
+  for (const char* arguments : {"--help", "run --help"}) {
+    const Outcome outcome = run_program(folder.path(), arguments);
+    EXPECT_EQ(outcome.exit_code, 0);
+    for (const char* code :
+         {"  0  pass", "  5  determinism violated", " 77  ", "124  timeout", "128+n  signal n"}) {
+      EXPECT_THAT(outcome.out, HasSubstr(code));
+    }
+  }
+  EXPECT_EQ(run_program(folder.path(), "--version").out, "dettax " DETTAX_VERSION "\n");
+}
+
+TEST(List, HasEveryKind) {
+  const TemporaryFolder folder;
+  const Outcome outcome = run_program(folder.path(), "list");
+  EXPECT_EQ(outcome.exit_code, 0);
+  for (const char* word : {"gpt2-124m", "megatron-det", "tiny", "memory_fill"})
+    EXPECT_THAT(outcome.out, HasSubstr(word));
+  EXPECT_EQ(run_program(folder.path(), "run --list").out, "quick\ntiny\n");
+}
+
+TEST(Doctor, FindsThisBuildUsable) {
+  const TemporaryFolder folder;
+  const Outcome outcome = run_program(folder.path(), "doctor");
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.out, HasSubstr("no CUDA part"));
+  EXPECT_THAT(outcome.out, ::testing::Not(HasSubstr("BROKEN")));
+}
+
+TEST(Doctor, SaysWhatIsBroken) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder.path() / "home" / "suites");
+  std::ofstream(folder.path() / "home" / "suites" / "bad.yaml") << "casess: []\n";
+  ::setenv("DETTAX_HOME", (folder.path() / "home").c_str(), 1);  // NOLINT(concurrency-mt-unsafe)
+  const Outcome broken = run_program(folder.path(), "doctor");
+  ::unsetenv("DETTAX_HOME");  // NOLINT(concurrency-mt-unsafe)
+  EXPECT_EQ(broken.exit_code, 4);
+  EXPECT_THAT(broken.out, HasSubstr("BROKEN"));
+}
+
+TEST(DryRun, ShowsThePlanAndStartsNothing) {
+  const TemporaryFolder folder;
+  const Outcome outcome = run_program(folder.path(), "run quick --dry-run");
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.out, HasSubstr("3 of 3 case(s) would run"));
+  EXPECT_THAT(outcome.out, HasSubstr("memory about"));
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / "results"));
+}
+
+TEST(DryRun, SaysWhatIsRefusedAndWhy) {
+  const TemporaryFolder folder;
+  const std::string suite = write_suite(folder.path(),
+                                        "modes: [deterministic]\n"
+                                        "cases: [{model: gpt3-175b, layout: dp1, threads: 1, "
+                                        "batch: {micro: 1, global: 1, sequence_length: 64}}]\n",
+                                        "big");
+  const Outcome outcome = run_program(folder.path(), "run " + suite + " --dry-run");
+  EXPECT_EQ(outcome.exit_code, 77);
+  EXPECT_THAT(outcome.out, HasSubstr("refused: "));
+  EXPECT_THAT(outcome.out, HasSubstr("0 of 1 case(s) would run"));
+}
+
+TEST(DumpConfig, GivesTheSameSuiteAgain) {
+  const TemporaryFolder folder;
+  const Outcome first = run_program(folder.path(), "run tiny --dump-config --seed 7");
+  EXPECT_THAT(first.out, HasSubstr("seed: 7"));
+  std::ofstream(folder.path() / "again.yaml") << first.out;
+  EXPECT_EQ(run_program(folder.path(), "run -c ./again.yaml --dump-config").out, first.out);
+}
+
+TEST(Flags, ReachEveryCase) {
+  const TemporaryFolder folder;
+  const Outcome outcome = run_program(
+      folder.path(),
+      "run quick --list --mbs 1 --gbs 8 --seq-length 32 --dp 2 --case '*.t2.*' -C cases.0.label=x");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("gpt-tiny.fp32.dp2.t2.b8x32.m1.x\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("llama-tiny.fp32.dp2.t2.b8x32.m1\n"));
+}
+
+}  // namespace
+}  // namespace dettax

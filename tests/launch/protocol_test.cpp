@@ -1,0 +1,62 @@
+#include "harness/launch/protocol.h"
+
+#include <gtest/gtest.h>
+
+#include "harness/plan/suite.h"
+#include "tests/launch/support.h"
+
+namespace dettax {
+namespace {
+
+TEST(Protocol, AWholeCaseAndItsModeArriveAsTheyWereSent) {
+  const testing::TemporaryFolder folder;
+  const Suite suite = testing::tiny_suite(
+      folder.path(),
+      "  - {label: one, seed: 9007199254740993, optimizer: {learning_rate: 0.1, epsilon: "
+      "1e-9},\n"
+      "     injections: [{kind: slow, arm: fast, rank: 1, step: 3, ratio: 0.03}]}\n",
+      "[megatron-det]");
+  const ArmSpec sent{"megatron-det", suite.cases.at(0), suite.modes.at(0)};
+  const Request received = decode_request(encode(Request{request::Prepare{sent}}));
+  const ArmSpec& spec = std::get<request::Prepare>(received).spec;
+  EXPECT_EQ(spec.arm, sent.arm);
+  EXPECT_EQ(spec.mode.knobs, sent.mode.knobs);
+  EXPECT_EQ(spec.mode.environment, sent.mode.environment);
+  EXPECT_EQ(spec.mode.hash, sent.mode.hash);
+  // The dump of a suite has every field of a case.
+  Suite again = suite;
+  again.cases = {spec.planned};
+  EXPECT_EQ(dump_suite(again), dump_suite(suite));
+}
+
+TEST(Protocol, ARoundTripOfARequestKeepsItsNumbers) {
+  const Request received = decode_request(
+      encode(Request{request::WriteLedger{18446744073709551615ULL, 3, "a \"path\""}}));
+  const auto& ledger = std::get<request::WriteLedger>(received);
+  EXPECT_EQ(ledger.seed, 18446744073709551615ULL);
+  EXPECT_EQ(ledger.steps, 3);
+  EXPECT_EQ(ledger.path, "a \"path\"");
+}
+
+TEST(Protocol, ARepliesTimesKeepEveryBit) {
+  Reply sent;
+  sent.step_time_seconds = {{0.1, 1.0 / 3}, {2e-300, 5}};
+  sent.message = "bytes that are no text: \xff";
+  sent.ok = false;
+  sent.kind = ErrorKind::numeric;
+  const Reply received = decode_reply(encode(sent));
+  EXPECT_EQ(received.step_time_seconds, sent.step_time_seconds);
+  EXPECT_EQ(received.kind, ErrorKind::numeric);
+  EXPECT_FALSE(received.ok);
+}
+
+TEST(Protocol, AnotherVersionIsRefused) {
+  EXPECT_THROW(decode_request(R"({"protocol": 2, "request": "exit"})"), Error);
+  EXPECT_THROW(decode_request(R"({"request": "exit"})"), Error);
+  EXPECT_THROW(decode_request("not JSON"), Error);
+  EXPECT_THROW(decode_request(R"({"protocol": 1, "request": "dance"})"), Error);
+  EXPECT_NO_THROW(decode_request(R"({"protocol": 1, "request": "exit"})"));
+}
+
+}  // namespace
+}  // namespace dettax

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include <unistd.h>
+
+#include "harness/launch/launcher.h"
+#include "harness/plan/suite.h"
+
+namespace dettax::testing {
+
+// A folder of its own, gone with the object.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "dettax-test-XXXXXX").string();
+    if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no temporary folder");
+    path_ = pattern;
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+// A suite of the smallest model on two ranks; `cases` holds further keys of each case, one flow mapping an item.
+inline std::string tiny_suite_yaml(const std::string& cases,
+                                   const std::string& modes = "[deterministic]",
+                                   const std::string& more = "") {
+  return "modes: " + modes +
+         "\n"
+         "measure: {warmup_steps_min: 1, warmup_steps_max: 2, steps_per_block: 2, rounds_min: 2, "
+         "rounds_max: 3,\n"
+         "          budget_seconds: 1, step_timeout_seconds: 1, target_half_width: 1.0}\n"
+         "evidence: {steps: 2, runs: 2, relaunch: true}\n" +
+         more +
+         "defaults:\n"
+         "  model: {base: gpt-tiny, layers: 2}\n"
+         "  layout: dp2\n"
+         "  threads: 1\n"
+         "  batch: {micro: 2, global: 4, sequence_length: 32}\n"
+         "cases:\n" +
+         cases;
+}
+
+inline std::string write_suite(const std::filesystem::path& folder, const std::string& yaml,
+                               const std::string& name = "test") {
+  const std::filesystem::path path = folder / (name + ".yaml");
+  std::ofstream(path) << yaml;
+  return path.string();
+}
+
+inline Suite tiny_suite(const std::filesystem::path& folder, const std::string& cases,
+                        const std::string& modes = "[deterministic]") {
+  return load_suite(write_suite(folder, tiny_suite_yaml(cases, modes)));
+}
+
+inline LaunchSettings launch_settings(const std::filesystem::path& folder) {
+  LaunchSettings settings;
+  settings.program = DETTAX_PROGRAM;
+  settings.log_folder = folder;
+  settings.step_timeout_seconds = 1;
+  return settings;
+}
+
+inline std::string read_text(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+}  // namespace dettax::testing
