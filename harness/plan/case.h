@@ -114,7 +114,7 @@ struct Optimizer {
 // A fault put in on purpose, to test the harness and to calibrate it. A record of a case with
 // injections says so.
 struct Injection {
-  std::string kind;  // slow | crash | hang | nan
+  std::string kind;  // slow | crash | hang | nan | nan_once (strikes once, not in replays)
   std::string arm;   // the arm it applies to; empty: every arm
   int rank = 0;
   int64_t step = 0;  // counted from the start of the process' measuring; for nan, crash and hang
