@@ -17,18 +17,22 @@ int64_t padded_parameters(const Model& model) {
   return parameter_count(model) + (model.tied_head ? 1 : 2) * padding * model.width;
 }
 
-bool claims_invariant_sums(const Mode& mode) { return mode.knobs.gemm == Order::invariant; }
+// Where a gradient knob is invariant, micro-batches are added by a tree: one copy of all gradients in
+// place and one a level. With several micro-batches or ranks the two uses of a tied table keep theirs
+// apart until the end.
+bool wants_tree(const Knobs& knobs) {
+  return knobs.gemm == Order::invariant || knobs.attention == Order::invariant ||
+         knobs.embedding == Order::invariant || knobs.norm == Order::invariant;
+}
 
-// Under Order::invariant micro-batches are added by a tree, whose open levels are gradients of the
-// whole model; and the two uses of a tied table keep theirs apart until the end.
 int64_t gradient_floats(const Case& planned, const Mode& mode) {
   const Model& model = planned.model;
   const int64_t all = padded_parameters(model);
-  if (!claims_invariant_sums(mode)) return all;
+  if (!wants_tree(mode.knobs)) return all;
   const auto micro_batches = static_cast<uint64_t>(std::max<int64_t>(1, planned.micro_batches()));
-  const auto levels = static_cast<int64_t>(std::bit_width(micro_batches)) - 1;
-  const int64_t copies = std::max<int64_t>(1, levels);
-  return copies * (all + (model.tied_head ? model.padded_vocabulary() * model.width : 0));
+  const auto copies = static_cast<int64_t>(std::bit_width(micro_batches));
+  const bool apart = model.tied_head && (micro_batches > 1 || planned.layout.dp > 1);
+  return copies * (all + (apart ? model.padded_vocabulary() * model.width : 0));
 }
 
 // fused_loss_chunk_rows of harness/device/ops.h, as the CPU backend defines it.
@@ -84,20 +88,23 @@ int64_t activation_floats(const Case& planned, const Mode& mode) {
          logit_rows * vocabulary;
 }
 
-// Packed operands of matrix products, a fixed block a thread; gathered rows of generic index
-// operations. Measured on the shipped models.
+// One packed operand of a matrix product at most kPackedBytes, shared, and a small one a thread;
+// gathered rows of generic index operations.
 int64_t workspace_bytes(const Case& planned, const Mode& mode) {
-  constexpr int64_t kPackedBytesPerThread = 4 * kMiB;
+  constexpr int64_t kPackedBytes = 8 * kMiB;
+  constexpr int64_t kThreadBytes = kMiB / 4;
+  const Model& m = planned.model;
   const int64_t rows = planned.batch.micro * planned.batch.sequence_length;
-  const int64_t gathered =
-      mode.knobs.generic_index_ops ? rows * planned.model.width * kFloatBytes : 0;
-  return planned.topology.threads_per_rank * kPackedBytesPerThread + gathered;
+  const int64_t widest = std::max({m.width, m.ffn_width, m.padded_vocabulary()});
+  const int64_t packed = std::min(kPackedBytes, rows * widest * kFloatBytes);
+  const int64_t gathered = mode.knobs.generic_index_ops ? rows * m.width * kFloatBytes : 0;
+  return packed + planned.topology.threads_per_rank * kThreadBytes + gathered;
 }
 
 }  // namespace
 
 MemoryEstimate estimate_memory(const Case& planned, const Mode& mode) {
-  constexpr int64_t kProcessBytes = 16 * kMiB;  // program, libraries, stacks
+  constexpr int64_t kProcessBytes = 10 * kMiB;  // program, libraries, stacks
   const int64_t ranks = planned.topology.ranks_per_node;
   const int64_t weights = ranks * padded_parameters(planned.model) * kFloatBytes;
   MemoryEstimate estimate;

@@ -107,9 +107,14 @@ TEST(MemoryEstimate, InvariantSumsKeepTheOpenLevelsOfTheirTree) {
     return estimate_memory(planned, mode).gradients;
   };
   EXPECT_EQ(gradients(1), bytes);
-  EXPECT_EQ(gradients(2), bytes);
-  EXPECT_EQ(gradients(4), 2 * bytes);
-  EXPECT_EQ(gradients(8), 3 * bytes);
+  EXPECT_EQ(gradients(2), 2 * bytes);
+  EXPECT_EQ(gradients(4), 3 * bytes);
+  EXPECT_EQ(gradients(8), 4 * bytes);
+  planned.model = load_model("gpt-tiny");  // tied
+  const int64_t table = 4 * planned.model.padded_vocabulary() * planned.model.width;
+  const int64_t tied_bytes = 4 * parameter_count(planned.model);
+  EXPECT_EQ(gradients(1), tied_bytes);
+  EXPECT_EQ(gradients(2), 2 * (tied_bytes + table));
 }
 
 TEST(MemoryEstimate, GrowsWithWhatIsStored) {
