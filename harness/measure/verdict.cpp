@@ -193,10 +193,11 @@ Verdict decide(const Record& record, const Suite& suite) {
 
 void judge(Record& record, const Suite& suite) {
   for (Tax& tax : record.taxes) tax.published = false;
-  const bool settled =
-      !record.verdict.reason_code.empty() &&
-      (record.verdict.status == Status::error || record.verdict.status == Status::skipped) &&
-      record.verdict.reason_code != "no_measurement";
+  // What was thrown for the whole case, and what an earlier judging said of a broken arm.
+  const std::string& code = record.verdict.reason_code;
+  const bool broke =
+      record.verdict.status == Status::error || record.verdict.status == Status::skipped;
+  const bool settled = code == "non_finite" || (broke && !code.empty() && code != "no_measurement");
   if (settled) return;
   record.verdict = decide(record, suite);
   if (record.verdict.status == Status::error || record.verdict.reason_code == "non_finite") return;
