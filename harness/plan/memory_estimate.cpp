@@ -104,7 +104,9 @@ int64_t workspace_bytes(const Case& planned, const Mode& mode) {
 }  // namespace
 
 MemoryEstimate estimate_memory(const Case& planned, const Mode& mode) {
-  constexpr int64_t kProcessBytes = 10 * kMiB;  // program, libraries, stacks
+  // Program and libraries; and a rank's stacks and the unused ends of its pages. Both measured.
+  constexpr int64_t kProcessBytes = 5 * kMiB;
+  constexpr int64_t kRankBytes = 2 * kMiB;
   const int64_t ranks = planned.topology.ranks_per_node;
   const int64_t weights = ranks * padded_parameters(planned.model) * kFloatBytes;
   MemoryEstimate estimate;
@@ -113,7 +115,7 @@ MemoryEstimate estimate_memory(const Case& planned, const Mode& mode) {
   estimate.optimizer = 2 * weights;
   estimate.activations = ranks * activation_floats(planned, mode) * kFloatBytes;
   estimate.workspace = ranks * workspace_bytes(planned, mode);
-  estimate.process = kProcessBytes;
+  estimate.process = kProcessBytes + ranks * kRankBytes;
   return estimate;
 }
 

@@ -1,6 +1,7 @@
 // Bad input: one clear line that names file, key and what would be right, and never a crash.
 #include <filesystem>
 #include <ostream>
+#include <random>
 
 #include <gtest/gtest.h>
 
@@ -203,6 +204,31 @@ TEST(BadInput, AFolderAndAMissingFileAreNamed) {
   EXPECT_EQ(message(folder), folder + ": is a folder; it must be a YAML file");
   EXPECT_EQ(message("/no/such.yaml"), "/no/such.yaml: cannot be read; does it exist?");
   EXPECT_EQ(message("quik"), "suite \"quik\" does not exist; did you mean \"quick\"?");
+}
+
+TEST(BadInput, DamagedFilesGiveOneLineOrLoad) {
+  const std::string good = dump_suite(load_suite("tiny"));
+  std::mt19937 random(11);
+  int refused = 0;
+  for (int i = 0; i < 400; ++i) {
+    std::string text = good;
+    for (int k = 0; k < 3; ++k) {
+      const size_t at = random() % text.size();
+      switch (random() % 3) {
+        case 0:
+          text[at] = static_cast<char>(random() % 256);
+          break;
+        case 1:
+          text.erase(at, random() % 20);
+          break;
+        default:
+          text.insert(at, text.substr(random() % text.size(), random() % 40));
+          break;
+      }
+    }
+    if (failure(text) != "no error") ++refused;
+  }
+  EXPECT_GT(refused, 200);
 }
 
 TEST(BadInput, OverridesNameTheNearestKey) {

@@ -102,10 +102,10 @@ TEST(Suite, QuickHasItsThreeCases) {
   ASSERT_EQ(suite.cases.size(), 3U);
   EXPECT_EQ(suite.modes.size(), 2U);
   EXPECT_EQ(suite.cases[0].topology.threads_per_rank, 2);
-  EXPECT_EQ(suite.cases[1].layout.dp, 2);
+  EXPECT_GT(suite.cases[1].layout.dp, 2) << "a sum of two has no order";
   EXPECT_EQ(suite.cases[2].model.norm, NormKind::rms_norm);
   for (const Case& planned : suite.cases) {
-    EXPECT_GE(planned.tokens_per_step() / planned.layout.dp, 512);
+    EXPECT_GE(planned.tokens_per_step(), 1024);
     for (const Mode& mode : suite.modes) {
       EXPECT_EQ(refusal(planned, mode, int64_t{1} << 30U), std::nullopt) << planned.id();
     }
