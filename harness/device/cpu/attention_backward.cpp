@@ -22,6 +22,7 @@
 #include "hwy/foreach_target.h"
 //
 #include "harness/device/cpu/attention_tile-inl.h"
+#include "hwy/cache_control.h"
 
 #ifndef DETTAX_CPU_ATTENTION_BACKWARD_TYPES
 #define DETTAX_CPU_ATTENTION_BACKWARD_TYPES
@@ -142,10 +143,23 @@ void sum_over_queries(const LeftOperand& left, const float* weights, float* sums
   }
 }
 
-// dqueries[query, i] = sum over keys of dscores[query, key] * keys[key, i].
-void query_gradient(const BackwardMemory& m, const Pair& pair, size_t padded) {
+// Rows of a wide matrix lie pages apart, which no hardware prefetcher follows.
+struct Rows {
+  const float* data;
+  size_t step, count, width;
+  HWY_INLINE void prefetch(size_t first) const {
+    for (size_t r = first; r < std::min(count, first + kTileRows); ++r) {
+      for (size_t i = 0; i < width; i += kLanes) hwy::Prefetch(data + r * step + i);
+    }
+  }
+};
+
+// dqueries[query, i] = sum over keys of dscores[query, key] * keys[key, i]. Meanwhile the rows that
+// they will be added to, which another core may have changed last, come into the cache.
+void query_gradient(const BackwardMemory& m, const Pair& pair, size_t padded, const Rows& target) {
   const LeftOperand left{m.dscores, kBlock, 1};
   for (size_t q = 0; q < pair.query_rows; q += kTileRows) {
+    target.prefetch(q);
     tile_row(left.at(q, 0), m.keys, padded, pair.columns_of(q), m.dqueries + q * padded, padded,
              padded, false);
   }
@@ -213,9 +227,8 @@ void backward_pair(const BackwardCall& a, const BackwardMemory& m, const Item& i
   softmax_gradient(m, pair, a.log_sum_exp + at, a.projection + at);
   sum_over_queries({dout, 1, dout_step}, m.probabilities, m.dvalues, pair, s.width, !first);
   sum_over_queries({queries, 1, query_step}, m.dscores, m.dkeys, pair, s.width, !first);
-  query_gradient(m, pair, padded);
-
   float* to = a.dqkv + row * s.step + s.query_column(head);
+  query_gradient(m, pair, padded, {to, s.step, pair.queries, s.width});
   if (a.owners == nullptr) {
     add_query_gradient(m, pair, padded, to, s.step, s.width, item.key_block == 0);
     return;
@@ -281,31 +294,32 @@ struct Memory {
   float* of(int thread) const { return data + static_cast<size_t>(thread) * each; }
 };
 
-// All key blocks of a head before those of the next; within a head the one with most queries first.
+// All key blocks of a head before those of the next.
 void arrival(Team& team, BackwardCall a, const Memory& memory, bool dynamic) {
   const AttentionShape& s = a.shape;
   std::vector<TileOwner> owners(s.samples * s.heads * s.blocks());
   a.owners = owners.data();
   const auto kernel = HWY_DYNAMIC_DISPATCH(attention_backward_item);
   const size_t items = s.samples * s.key_value_heads * s.blocks();
-  const auto one = [&](size_t item, int thread) {
+  const auto one = [&](size_t item, size_t first, int thread) {
     const size_t head = item / s.blocks();
-    kernel(a, head / s.key_value_heads, head % s.key_value_heads, item % s.blocks(),
+    kernel(a, head / s.key_value_heads, head % s.key_value_heads, (item + first) % s.blocks(),
            memory.of(thread));
   };
   if (dynamic) {
     team.parallel_for(
         static_cast<int64_t>(items), 1, true, [&](int64_t begin, int64_t end, int thread) {
           for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-            one(i, thread);
+            one(i, 0, thread);
           }
         });
     return;
   }
-  // Dealt out like cards: a contiguous part each would keep threads on different heads.
+  // Dealt out like cards, since a contiguous part each would keep threads on different heads, and
+  // each head from another block on, since the first ones have the most queries.
   team.run([&](int thread) {
     for (auto i = static_cast<size_t>(thread); i < items; i += static_cast<size_t>(team.size())) {
-      one(i, thread);
+      one(i, i / s.blocks(), thread);
     }
   });
 }
