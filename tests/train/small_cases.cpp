@@ -1,6 +1,7 @@
 #include "small_cases.h"
 
 #include <algorithm>
+#include <chrono>
 
 namespace dettax::testing_support {
 namespace {
@@ -41,6 +42,29 @@ Log run(RankRun& rank, uint64_t seed, int steps) {
   }
   rank.train.observe(nullptr);
   return log;
+}
+
+// Rank 0 decides whether to go on after `done` runs.
+std::string difference_while(const Case& planned, const Mode& mode,
+                             const std::function<bool(int done)>& go_on) {
+  std::vector<Log> first(static_cast<size_t>(planned.layout.dp));
+  std::vector<Log> again = first;
+  std::string found;
+  bool more = true;
+  train_on_ranks(planned, mode, [&](RankRun& rank) {
+    const auto index = static_cast<size_t>(rank.communicator.rank());
+    first[index] = run(rank, planned.seed, 1);
+    for (int done = 1; more; ++done) {
+      again[index] = run(rank, planned.seed, 1);
+      rank.communicator.barrier();
+      if (index == 0) {
+        found = first_difference(first, again);
+        more = found.empty() && go_on(done + 1);
+      }
+      rank.communicator.barrier();
+    }
+  });
+  return found;
 }
 
 }  // namespace
@@ -106,27 +130,32 @@ Mode invariant() {
 
 void train_on_ranks(const Case& planned, const Mode& mode,
                     const std::function<void(RankRun&)>& body) {
+  // Threads of one rank poll, as they do in a measurement: they must start together for their sums to race.
+  const bool spin = planned.layout.dp == 1;
   run_ranks(planned.layout.dp, false, [&](Communicator& communicator) {
-    const auto device = make_cpu_device(planned.topology.threads_per_rank, false);
+    const auto device = make_cpu_device(planned.topology.threads_per_rank, spin);
     TrainStep train(planned, mode, *device, communicator);
     RankRun rank{train, *device, communicator};
     body(rank);
   });
 }
 
-std::vector<std::vector<Log>> record_runs(const Case& planned, const Mode& mode, int steps,
-                                          int runs) {
-  std::vector<std::vector<Log>> logs(static_cast<size_t>(runs),
-                                     std::vector<Log>(static_cast<size_t>(planned.layout.dp)));
+std::vector<Log> record(const Case& planned, const Mode& mode, int steps) {
+  std::vector<Log> logs(static_cast<size_t>(planned.layout.dp));
   train_on_ranks(planned, mode, [&](RankRun& rank) {
-    for (auto& ranks : logs)
-      ranks[static_cast<size_t>(rank.communicator.rank())] = run(rank, planned.seed, steps);
+    logs[static_cast<size_t>(rank.communicator.rank())] = run(rank, planned.seed, steps);
   });
   return logs;
 }
 
-std::vector<Log> record(const Case& planned, const Mode& mode, int steps) {
-  return record_runs(planned, mode, steps, 1).front();
+std::string difference_between_runs(const Case& planned, const Mode& mode, int runs) {
+  return difference_while(planned, mode, [&](int done) { return done < runs; });
+}
+
+std::string difference_in_the_end(const Case& planned, const Mode& mode) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(40);
+  return difference_while(planned, mode,
+                          [&](int) { return std::chrono::steady_clock::now() < end; });
 }
 
 Log layout_free(const std::vector<Log>& logs) {

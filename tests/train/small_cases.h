@@ -42,9 +42,12 @@ using Log = std::vector<Entry>;
 
 // reset, then `steps` steps; one log a rank.
 std::vector<Log> record(const Case& planned, const Mode& mode, int steps);
-// Within one trainer: `runs` times reset and `steps` steps.
-std::vector<std::vector<Log>> record_runs(const Case& planned, const Mode& mode, int steps,
-                                          int runs);
+// Within one trainer: reset and one step, again and again, until a run differs from the first. What
+// differs first, as first_difference says it; "" if nothing did in `runs` runs.
+std::string difference_between_runs(const Case& planned, const Mode& mode, int runs);
+// The same until a difference is seen, for as long as is bearable: whether two runs of a race differ is
+// chance, and rare while other programs take a core away.
+std::string difference_in_the_end(const Case& planned, const Mode& mode);
 
 // Entries that do not depend on the layout: reduced gradients, results, state; of rank 0.
 Log layout_free(const std::vector<Log>& logs);
