@@ -1,6 +1,8 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
+#include <optional>
 #include <ostream>
 #include <string>
 
@@ -27,8 +29,13 @@ class RunProgress {
  private:
   std::ostream& err_;
   Settings settings_;
+  // Of the whole run, from how long the part took that is done; none before a part worth judging by is.
+  std::optional<double> seconds_left(double fraction);
+
   bool drawn_ = false;
   std::string last_words_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::optional<double> first_fraction_;  // where a resumed run began
 };
 
 }  // namespace dettax

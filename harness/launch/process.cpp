@@ -16,8 +16,6 @@
 #include "harness/base/error.h"
 #include "harness/launch/descriptor.h"
 
-extern char** environ;
-
 namespace dettax {
 namespace {
 
@@ -38,6 +36,7 @@ struct Prepared {
 
 std::vector<char*> pointers(std::vector<std::string>& text) {
   std::vector<char*> out;
+  out.reserve(text.size() + 1);
   for (std::string& entry : text) out.push_back(entry.data());
   out.push_back(nullptr);
   return out;
@@ -49,7 +48,7 @@ std::vector<std::string> merged_environment(const std::map<std::string, std::str
     const std::string text = *entry;
     if (!laid_over.contains(text.substr(0, text.find('=')))) out.push_back(text);
   }
-  for (const auto& [name, value] : laid_over) out.push_back(name + "=" + value);
+  for (const auto& [name, value] : laid_over) out.push_back(fmt::format("{}={}", name, value));
   return out;
 }
 

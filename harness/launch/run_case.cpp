@@ -80,7 +80,7 @@ class CaseRunner {
   void fill_taxes();
   void note_failure(Arm& arm, const Error& error, bool started);
   void throw_if_interrupted() const;
-  void report(const std::string& words, double fraction, std::optional<double> seconds_left);
+  void report(const std::string& words, double fraction);
   double elapsed_seconds() const {
     return std::chrono::duration<double>(Clock::now() - start_).count();
   }
@@ -136,15 +136,14 @@ void CaseRunner::throw_if_interrupted() const {
   }
 }
 
-void CaseRunner::report(const std::string& words, double fraction,
-                        std::optional<double> seconds_left) {
+void CaseRunner::report(const std::string& words, double fraction) {
   if (elapsed_seconds() > suite_.measure.case_timeout_seconds) {
     throw Error(ErrorKind::timeout,
                 fmt::format("the case took longer than measure.case_timeout_seconds = {} ({})",
                             format_number(suite_.measure.case_timeout_seconds), words));
   }
   throw_if_interrupted();
-  if (context_.on_progress) context_.on_progress({record_.case_id, words, fraction, seconds_left});
+  if (context_.on_progress) context_.on_progress({record_.case_id, words, fraction});
 }
 
 void CaseRunner::note_failure(Arm& arm, const Error& error, bool started) {
@@ -159,7 +158,7 @@ void CaseRunner::start_arms() {
   for (size_t i = 0; i < arms_.size(); ++i) {
     Arm& arm = arms_[i];
     report("starting " + arm.spec.arm,
-           kMeasureFrom * static_cast<double>(i) / static_cast<double>(arms_.size()), std::nullopt);
+           kMeasureFrom * static_cast<double>(i) / static_cast<double>(arms_.size()));
     try {
       arm.group = context_.launcher.start(arm.spec, arm.spec.arm);
       arm.result.engaged = arm.group->engaged();
@@ -186,10 +185,10 @@ void CaseRunner::measure_arms() {
     if (progress.half_width_ratio > 0) {
       words += fmt::format(", interval +-{}", format_percent(progress.half_width_ratio, 2));
     }
-    report(words, kMeasureFrom + (kProveFrom - kMeasureFrom) * share, progress.remaining_seconds);
+    report(words, kMeasureFrom + (kProveFrom - kMeasureFrom) * share);
   };
   while (!live.empty()) {
-    report("measuring, warm-up", kMeasureFrom, std::nullopt);
+    report("measuring, warm-up", kMeasureFrom);
     std::vector<TimedGroup> groups;
     groups.reserve(live.size());
     std::vector<TimedArm*> timed;
@@ -225,7 +224,7 @@ void CaseRunner::prove() {
   const int total = std::max(1, ledger_runs(planned_, suite_));
   LedgerRuns runs(suite_.evidence, context_.launcher, folder, [&](const std::string& what) {
     const double share = std::min(1.0, static_cast<double>(done++) / total);
-    report("evidence: " + what, kProveFrom + (1 - kProveFrom) * share, std::nullopt);
+    report("evidence: " + what, kProveFrom + (1 - kProveFrom) * share);
   });
   const auto each = [&](const auto& body) {
     for (Arm& arm : arms_) {
@@ -248,7 +247,7 @@ void CaseRunner::prove() {
   each([&](Arm& arm) {
     if (&arm != &arms_[kControl]) runs.relaunched(arm.spec);
   });
-  report("evidence: comparing", 1, std::nullopt);
+  report("evidence: comparing", 1);
   record_.evidence = assemble_evidence(read_ledgers(runs.files(), context_.folder));
 }
 

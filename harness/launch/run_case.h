@@ -13,9 +13,8 @@ namespace dettax {
 
 struct CaseProgress {
   std::string case_id;
-  std::string words;                   // what goes on: "measuring, round 4, half-width 1.2 %"
-  double fraction = 0;                 // of this case
-  std::optional<double> seconds_left;  // of this case
+  std::string words;    // what goes on: "measuring, round 4, half-width 1.2 %"
+  double fraction = 0;  // of this case
 };
 
 struct CaseContext {

@@ -207,18 +207,19 @@ Reply Worker::handle(const request::FindNonFinite& find) {
     context.train->observe(nullptr);
     found[static_cast<size_t>(context.rank)] = observer.first();
   });
+  // The earliest over all ranks: a collective spreads it to the others.
   Reply reply;
-  int first = -1;
-  for (int rank = 0; rank < pool().size(); ++rank) {
-    const auto& finding = found[static_cast<size_t>(rank)];
-    if (!finding) continue;
-    const auto order = [](const NonFiniteFinding& f) { return std::pair(f.step, f.op_index); };
-    if (first < 0 || order(*finding) < order(*found[static_cast<size_t>(first)])) first = rank;
+  reply.message =
+      "0 of 1 replays reproduced it: intermittent (a race, stale memory or the hardware)";
+  std::pair<int64_t, int64_t> earliest{find.step + 1, 0};
+  for (size_t rank = 0; rank < found.size(); ++rank) {
+    if (!found[rank]) continue;
+    const NonFiniteFinding& finding = *found[rank];
+    const std::pair place{finding.step, finding.op_index};
+    if (place >= earliest) continue;
+    earliest = place;
+    reply.message = describe(finding, static_cast<int>(rank));
   }
-  reply.message = first < 0
-                      ? "0 of 1 replays reproduced it: intermittent (a race, stale memory or the "
-                        "hardware)"
-                      : describe(*found[static_cast<size_t>(first)], first);
   return reply;
 }
 

@@ -128,6 +128,7 @@ void WorkerProcess::throw_died() {
     where = position(page_.layout().ranks[0]);
   } else {
     std::vector<std::string> each;
+    each.reserve(static_cast<size_t>(ranks_));
     for (int rank = 0; rank < ranks_; ++rank) {
       each.push_back(fmt::format("rank {} {}", rank,
                                  position(page_.layout().ranks[static_cast<size_t>(rank)])));
