@@ -13,7 +13,8 @@ set(may_harness/train harness/base harness/plan harness/device harness/comm)
 set(may_results harness/base harness/plan)
 set(may_profiles harness/base harness/plan harness/device results)
 set(may_harness/measure harness/base harness/plan results)
-set(may_harness/evidence harness/base harness/plan harness/train results)
+# evidence fingerprints tensors where they are, hence device
+set(may_harness/evidence harness/base harness/plan harness/device harness/train results)
 set(may_harness/launch harness/base harness/plan harness/device harness/comm harness/train results profiles harness/measure
                        harness/evidence)
 set(may_exporters harness/base harness/plan results)
