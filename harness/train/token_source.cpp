@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 #include "harness/base/error.h"
@@ -69,15 +73,18 @@ class TextSource : public TokenSource {
 };
 
 std::vector<char> read_text(const std::string& path) {
-  if (path.empty())
+  if (path.empty()) {
     throw Error(ErrorKind::config, "data.path: empty; kind text needs the name of a text file");
+  }
+  const auto fail = [&](const std::string& reason) {
+    throw Error(ErrorKind::config, "data.path: cannot read " + path + ": " + reason);
+  };
+  std::error_code ignored;  // what cannot be asked cannot be opened either
+  if (std::filesystem::is_directory(path, ignored)) fail("it is a folder, not a text file");
   std::ifstream file(path, std::ios::binary);
-  if (!file)
-    throw Error(ErrorKind::config, "data.path: cannot read " + path + ": " + std::strerror(errno));
+  if (!file) fail(std::strerror(errno));
   std::vector<char> text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (file.bad())
-    throw Error(ErrorKind::config,
-                "data.path: cannot read " + path + "; a regular file of text would be right");
+  if (file.bad()) fail("reading failed");
   return text;
 }
 

@@ -1,0 +1,239 @@
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "harness/base/error.h"
+#include "harness/plan/suite.h"
+#include "harness/train/gradient_reduction.h"
+#include "harness/train/gradient_tree.h"
+#include "small_cases.h"
+
+namespace dettax {
+namespace {
+
+using namespace testing_support;  // NOLINT(google-build-using-namespace)
+
+std::string sentence_of(const Case& planned) {
+  try {
+    train_on_ranks(planned, fast(), [](RankRun&) {});
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+// A file that goes with the test.
+class TextFile {
+ public:
+  explicit TextFile(const std::string& text)
+      : path_(testing::TempDir() + "dettax_" +
+              testing::UnitTest::GetInstance()->current_test_info()->name()) {
+    std::ofstream(path_) << text;
+  }
+  ~TextFile() { std::filesystem::remove(path_); }
+  TextFile(const TextFile&) = delete;
+  TextFile& operator=(const TextFile&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+Case text_case(const std::string& path) {
+  Case planned = small_case(small_gpt());
+  planned.model.vocabulary = 256;
+  planned.data.kind = "text";
+  planned.data.path = path;
+  return planned;
+}
+
+TEST(Training, LowersTheLossOnText) {
+  std::string text;
+  for (int i = 0; i < 50; ++i)
+    text += "the quick brown fox jumps over the lazy dog, " + std::to_string(i) + " times. ";
+  const TextFile file(text);
+  for (Model model : {small_gpt(), small_llama()}) {
+    model.vocabulary = 256;
+    Case planned = text_case(file.path());
+    planned.model = model;
+    planned.batch = {8, 8, 24};
+    planned.optimizer.learning_rate = 0.01;
+    for (const Mode& mode : {fast(), deterministic(), invariant()}) {
+      train_on_ranks(planned, mode, [&](RankRun& rank) {
+        rank.train.reset(1);
+        const float before = rank.train.step().loss;
+        float after = 0;
+        for (int i = 0; i < 30; ++i) after = rank.train.step().loss;
+        EXPECT_NEAR(before, 5.5F, 0.2F);  // log 256
+        EXPECT_LT(after, 3.0F) << model.name << " " << mode.name;
+        EXPECT_EQ(rank.train.steps_done(), 31);
+      });
+    }
+  }
+}
+
+TEST(Training, TellsWhatIsWrongWithTheTextInOneSentence) {
+  EXPECT_NE(sentence_of(text_case("/no/such/file")).find("data.path: cannot read /no/such/file"),
+            std::string::npos);
+  EXPECT_NE(sentence_of(text_case("/")).find("data.path: cannot read /"), std::string::npos);
+  EXPECT_NE(sentence_of(text_case("")).find("needs the name of a text file"), std::string::npos);
+  const TextFile empty("");
+  EXPECT_NE(sentence_of(text_case(empty.path())).find("has 0 bytes"), std::string::npos);
+  const TextFile tiny("twelve bytes");
+  EXPECT_NE(sentence_of(text_case(tiny.path())).find("need at least 13"), std::string::npos);
+  Case narrow = text_case(tiny.path());
+  narrow.model.vocabulary = 255;
+  EXPECT_NE(sentence_of(narrow).find("vocabulary of at least 256"), std::string::npos);
+  Case unknown = small_case(small_gpt());
+  unknown.data.kind = "txt";
+  EXPECT_NE(sentence_of(unknown).find("zipf or text would be right"), std::string::npos);
+}
+
+TEST(Training, RefusesWhatItCannotRun) {
+  Case planned = small_case(small_gpt());
+  planned.batch = {4, 6, 12};
+  EXPECT_NE(sentence_of(planned).find("must be a multiple of micro 4"), std::string::npos);
+  planned = small_case(small_gpt());
+  planned.batch.sequence_length = 25;
+  EXPECT_NE(sentence_of(planned).find("exceeds the 24 positions"), std::string::npos);
+  planned = small_case(small_gpt());
+  planned.precision = Precision::bf16;
+  EXPECT_NE(sentence_of(planned).find("only fp32"), std::string::npos);
+  planned = small_case(small_gpt());
+  planned.model.moe = Moe{};
+  EXPECT_NE(sentence_of(planned).find("not implemented"), std::string::npos);
+}
+
+TEST(Training, SaysThatAResultIsNotFinite) {
+  Case planned = small_case(small_gpt());
+  train_on_ranks(planned, deterministic(), [&](RankRun& rank) {
+    rank.train.reset(1);
+    EXPECT_TRUE(rank.train.step().finite);
+    rank.train.parameters()[3].value.f32()[5] = std::numeric_limits<float>::quiet_NaN();
+    EXPECT_FALSE(rank.train.step().finite);
+    rank.train.reset(1);
+    EXPECT_TRUE(rank.train.step().finite);
+  });
+}
+
+TEST(Training, OneRankCommunicatesNothing) {
+  train_on_ranks(small_case(small_gpt()), deterministic(), [](RankRun& rank) {
+    rank.train.reset(1);
+    rank.train.step();
+    EXPECT_EQ(rank.communicator.stats().calls, 0);
+  });
+}
+
+TEST(Training, RanksReduceGradientsAndLossOnce) {
+  Case planned = small_case(small_gpt());
+  planned.layout.dp = 2;
+  planned.batch = {1, 4, 12};
+  train_on_ranks(planned, deterministic(), [](RankRun& rank) {
+    rank.train.reset(1);
+    rank.train.step();
+    int64_t count = 0;
+    for (const auto& p : rank.train.parameters()) count += p.value.count();
+    EXPECT_EQ(rank.communicator.stats().calls, 2);  // one bucket and the loss
+    EXPECT_EQ(rank.communicator.stats().bytes, 4 * count + 4);
+  });
+}
+
+class StopAtAttention : public StepObserver {
+ public:
+  std::atomic<bool> reached{false}, go_on{false};
+  void on_op(std::string_view path) override {
+    if (path != "micro1/backward/layer1/attention") return;
+    reached = true;
+    reached.notify_all();
+    go_on.wait(false);
+  }
+  void on_tensor(std::string_view, std::string_view, const Tensor&, uint64_t) override {}
+};
+
+TEST(Training, TheOpInProgressCanBeReadFromAnotherThread) {
+  Case planned = small_case(small_gpt());
+  planned.batch = {2, 4, 12};
+  const auto device = make_cpu_device(1, false);
+  const auto group = make_thread_communicators(1, false);
+  TrainStep train(planned, deterministic(), *device, *group.front());
+  train.reset(1);
+  EXPECT_STREQ(train.current_op(), "idle");
+  StopAtAttention observer;
+  train.observe(&observer);
+  std::jthread stepping([&] { train.step(); });
+  observer.reached.wait(false);
+  EXPECT_STREQ(train.current_op(), "backward/layer1/attention");
+  EXPECT_GT(train.ops_issued(), 20);
+  observer.go_on = true;
+  observer.go_on.notify_all();
+  stepping.join();
+  EXPECT_STREQ(train.current_op(), "idle");
+}
+
+TEST(Buckets, CoverTheGradientsOnceFromTheBack) {
+  Model model = small_gpt();
+  model.width = 512;
+  model.ffn_width = 2048;
+  model.layers = 8;
+  const ModelLayout layout = make_model_layout(model);
+  const auto device = make_cpu_device(1, false);
+  for (const bool apart : {false, true}) {
+    const ParameterStore store(layout, {1, apart}, *device);
+    const auto buckets = make_buckets(layout, store);
+    EXPECT_GE(buckets.size(), 3U);
+    int64_t end = store.gradient_count();
+    for (const Bucket& bucket : buckets) {
+      EXPECT_EQ(bucket.end, end);
+      EXPECT_TRUE(bucket.begin == 0 || bucket.end - bucket.begin >= 6250000);
+      end = bucket.begin;
+    }
+    EXPECT_EQ(end, 0);
+  }
+}
+
+TEST(GradientTree, NeedsOneCopyALevel) {
+  const auto copies = [](int64_t micro_batches, bool tree) {
+    return GradientTree{tree, micro_batches}.copies();
+  };
+  EXPECT_EQ(copies(8, false), 1);
+  EXPECT_EQ(copies(1, true), 1);
+  EXPECT_EQ(copies(2, true), 2);
+  EXPECT_EQ(copies(3, true), 2);
+  EXPECT_EQ(copies(4, true), 3);
+  EXPECT_EQ(copies(8, true), 4);
+}
+
+// What the plan says before anything is allocated, and what is.
+TEST(MemoryEstimate, IsWhatTheTrainerAllocates) {
+  std::vector<Case> cases{small_case(small_gpt()), small_case(small_llama()),
+                          small_case(small_gpt())};
+  cases[1].batch = {2, 8, 12};
+  cases[2].model.dropout = 0.1;
+  cases[2].batch.sequence_length = 20;
+  for (const Case& planned : cases) {
+    for (Mode mode : {fast(), deterministic(), invariant()}) {
+      for (const bool fused : {true, false}) {
+        mode.knobs.fused_loss = fused;
+        const MemoryEstimate estimate = estimate_memory(planned, mode);
+        const int64_t expected =
+            estimate.weights + estimate.gradients + estimate.optimizer + estimate.activations;
+        train_on_ranks(planned, mode, [&](RankRun& rank) {
+          const auto found = static_cast<double>(rank.train.allocated_bytes());
+          EXPECT_NEAR(static_cast<double>(expected) / found, 1.0, 0.01)
+              << planned.model.name << " " << mode.name;
+        });
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dettax
