@@ -23,10 +23,12 @@ namespace {
 struct Settings {
   std::vector<double> slow_ratios = {0, 0.01, 0.03, 0.10};
   int repetitions = 10;
-  double seconds = 3;
-  double target_half_width = 0;  // 0: use up the seconds
+  double seconds = 10;
+  double target_half_width = MeasureSettings{}.target_half_width;  // 0: use up the seconds
+  double block_seconds = MeasureSettings{}.block_seconds;
   int threads = 2;
   uint64_t first_seed = 1;
+  bool each = false;  // print every repetition
   std::string json_path;
 };
 
@@ -98,6 +100,7 @@ Row measure_row(const Settings& settings, double slow_ratio) {
   row.slow_ratio = slow_ratio;
   MeasureSettings measuring;
   measuring.budget_seconds = settings.seconds;
+  measuring.block_seconds = settings.block_seconds;
   measuring.target_half_width = settings.target_half_width;
   measuring.rounds_max = 100000;
   const Case planned = workload(settings.threads);
@@ -112,6 +115,12 @@ Row measure_row(const Settings& settings, double slow_ratio) {
     const auto same = paired_ratio(m.blocks[1], m.blocks[0], measuring.confidence);
     if (!ratio || !same)
       throw Error(ErrorKind::infrastructure, "too few rounds for an interval: give more --budget");
+    if (settings.each) {
+      fmt::print(
+          "  slowed / fast {:.4f} [{:.4f}, {:.4f}]   control / fast {:.4f} [{:.4f}, {:.4f}]   n = "
+          "{}\n",
+          ratio->value, ratio->low, ratio->high, same->value, same->low, same->high, ratio->count);
+    }
     const double n = settings.repetitions;
     ++row.repetitions;
     row.covered += ratio->low <= 1 + slow_ratio && 1 + slow_ratio <= ratio->high;
@@ -183,8 +192,11 @@ int main(int argc, char** argv) {
   app.add_option("--target-half-width", settings.target_half_width,
                  "stop when the interval is as narrow; 0: use up the seconds")
       ->check(CLI::NonNegativeNumber);
+  app.add_option("--block-seconds", settings.block_seconds, "length of a block")
+      ->check(CLI::PositiveNumber);
   app.add_option("--threads", settings.threads, "compute threads of each arm")
       ->check(CLI::PositiveNumber);
+  app.add_flag("--each", settings.each, "print every repetition");
   app.add_option("--seed", settings.first_seed, "of the first repetition's order of blocks");
   app.add_option("--json", settings.json_path, "also write the rows to this file");
   CLI11_PARSE(app, argc, argv);
