@@ -1,11 +1,13 @@
 // Step times of the trainer on request: `step_bench MODEL BATCH SEQUENCE MODE THREADS`. Says on one line what a step is, then waits
-// for lines `run N` on stdin and answers each with a JSON list of N step times in seconds. torch_gpt2.py speaks the same, so that
+// for lines `run N` on stdin and answers each with a JSON list of N step times in seconds, and `ops N` with an object of mean seconds a step by op. torch_gpt2.py speaks the same, so that
 // compare_torch.py can alternate the two.
 
 #include <chrono>
 #include <exception>
 #include <iostream>
+#include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -36,6 +38,59 @@ std::vector<double> timed_steps(TrainStep& train, int count) {
   return seconds;
 }
 
+// Seconds between the begin of an op and that of the next, by the last word of the op's path: on a CPU an
+// op is done when its call returns.
+class OpTimer : public StepObserver {
+ public:
+  void on_op(std::string_view path) override {
+    end_op();
+    current_ = path.substr(path.rfind('/') + 1);
+    start_ = std::chrono::steady_clock::now();
+  }
+  void on_tensor(std::string_view, std::string_view, const Tensor&, uint64_t) override {}
+  void end_op() {
+    if (current_.empty()) return;
+    seconds_[current_] +=
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+    current_.clear();
+  }
+  const std::map<std::string, double>& seconds() const { return seconds_; }
+
+ private:
+  std::string current_;
+  std::chrono::steady_clock::time_point start_;
+  std::map<std::string, double> seconds_;
+};
+
+std::map<std::string, double> seconds_by_op(TrainStep& train, int steps) {
+  OpTimer timer;
+  train.observe(&timer);
+  for (int i = 0; i < steps; ++i) {
+    train.step();
+    timer.end_op();
+  }
+  train.observe(nullptr);
+  std::map<std::string, double> mean = timer.seconds();
+  for (auto& [op, seconds] : mean) seconds /= steps;
+  return mean;
+}
+
+void answer(TrainStep& train, const std::string& word, int count) {
+  std::string text;
+  const auto separator = [&] { return text.empty() ? "" : ", "; };
+  if (word == "run") {
+    for (const double seconds : timed_steps(train, count)) {
+      text += separator() + fmt::format("{}", seconds);
+    }
+    std::cout << "[" << text << "]" << std::endl;
+  } else {
+    for (const auto& [op, seconds] : seconds_by_op(train, count)) {
+      text += separator() + fmt::format("\"{}\": {}", op, seconds);
+    }
+    std::cout << "{" << text << "}" << std::endl;
+  }
+}
+
 void serve(const Case& planned, const Mode& mode) {
   const auto device = make_cpu_device(planned.topology.threads_per_rank, true);
   const auto group = make_thread_communicators(1, false);
@@ -45,11 +100,8 @@ void serve(const Case& planned, const Mode& mode) {
                            train.tokens_per_step(), train.flops_per_step(), mode.name)
             << std::endl;
   std::string word;
-  for (int count = 0; std::cin >> word >> count && word == "run";) {
-    std::string list;
-    for (const double seconds : timed_steps(train, count))
-      list += (list.empty() ? "" : ", ") + fmt::format("{}", seconds);
-    std::cout << "[" << list << "]" << std::endl;
+  for (int count = 0; std::cin >> word >> count && (word == "run" || word == "ops");) {
+    answer(train, word, count);
   }
 }
 
