@@ -41,7 +41,7 @@ class Multiplication {
   }
 
  private:
-  static constexpr int64_t kStepBlock = 4096;
+  static constexpr int64_t kStepBlock = 1600;
 
   void work(int thread) {
     const int64_t panels = divide_up(call_.a.lines, kMr);

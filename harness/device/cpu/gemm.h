@@ -89,6 +89,10 @@ struct GemmState {
 void gemm(Team& team, GemmState& state, const GemmCall& call);
 void weight_gradient(Team& team, GemmState& state, const WeightGradientCall& call);
 
+// The same with `chunk` tokens as one contribution to the sum.
+void weight_gradient_in_chunks(Team& team, GemmState& state, const WeightGradientCall& call,
+                               int64_t chunk);
+
 // Name of the instruction set that gemm and weight_gradient run on.
 const char* gemm_target_name();
 
