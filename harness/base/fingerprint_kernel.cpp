@@ -14,6 +14,15 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 #if HWY_TARGET == HWY_SCALAR
 // A single lane cannot hold an even and an odd element: the caller's scalar rest does all the work.
+// Modulo 2^64. Not hn::SumOfLanes: g++ 12 writes it for AVX-512 as a sum of signed numbers, which may not overflow.
+HWY_INLINE uint64_t sum_lanes(LaneVector v) {
+  HWY_ALIGN uint64_t lanes[HWY_MAX_BYTES / sizeof(uint64_t)];
+  hn::Store(v, Lanes(), lanes);
+  uint64_t sum = 0;
+  for (size_t i = 0; i < hn::Lanes(Lanes()); ++i) sum += lanes[i];
+  return sum;
+}
+
 template <typename T>
 size_t sum_vectors(const unsigned char*, size_t, uint64_t, Fingerprint&) {
   return 0;
@@ -77,8 +86,8 @@ size_t sum_vectors(const unsigned char* data, size_t count, uint64_t first_index
       mix(hn::ShiftRight<32>(w), hn::Xor(hn::LoadU(lanes, odd_keys), block), odd0, odd1);
     }
   }
-  sum.lane0 += hn::GetLane(hn::SumOfLanes(lanes, hn::Add(even0, odd0)));
-  sum.lane1 += hn::GetLane(hn::SumOfLanes(lanes, hn::Add(even1, odd1)));
+  sum.lane0 += sum_lanes(hn::Add(even0, odd0));
+  sum.lane1 += sum_lanes(hn::Add(even1, odd1));
   return whole;
 }
 #endif
