@@ -14,15 +14,6 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 #if HWY_TARGET == HWY_SCALAR
 // A single lane cannot hold an even and an odd element: the caller's scalar rest does all the work.
-// Modulo 2^64. Not hn::SumOfLanes: g++ 12 writes it for AVX-512 as a sum of signed numbers, which may not overflow.
-HWY_INLINE uint64_t sum_lanes(LaneVector v) {
-  HWY_ALIGN uint64_t lanes[HWY_MAX_BYTES / sizeof(uint64_t)];
-  hn::Store(v, Lanes(), lanes);
-  uint64_t sum = 0;
-  for (size_t i = 0; i < hn::Lanes(Lanes()); ++i) sum += lanes[i];
-  return sum;
-}
-
 template <typename T>
 size_t sum_vectors(const unsigned char*, size_t, uint64_t, Fingerprint&) {
   return 0;
@@ -41,6 +32,15 @@ HWY_INLINE WordVector as_words(LaneVector v) { return hn::BitCast(Words(), v); }
 HWY_INLINE LaneVector as_lanes(WordVector v) { return hn::BitCast(Lanes(), v); }
 HWY_INLINE LaneVector product(LaneVector a, LaneVector b) {
   return hn::MulEven(as_words(a), as_words(b));
+}
+
+// Modulo 2^64. Not hn::SumOfLanes: g++ 12 writes it for AVX-512 as a sum of signed numbers, which may not overflow.
+HWY_INLINE uint64_t sum_lanes(LaneVector v) {
+  HWY_ALIGN uint64_t lanes[HWY_MAX_BYTES / sizeof(uint64_t)];
+  hn::Store(v, Lanes(), lanes);
+  uint64_t sum = 0;
+  for (size_t i = 0; i < hn::Lanes(Lanes()); ++i) sum += lanes[i];
+  return sum;
 }
 
 // The mix of the elements whose bits are the low halves of `w`.
