@@ -19,6 +19,7 @@
 #include "hwy/foreach_target.h"
 //
 #include "harness/device/cpu/lanes-inl.h"
+#include "hwy/cache_control.h"
 
 #ifndef DETTAX_CPU_NORM_BACKWARD_TYPES
 #define DETTAX_CPU_NORM_BACKWARD_TYPES
@@ -88,6 +89,9 @@ HWY_INLINE void norm_columns(const NormRows& a, int64_t row, const RowFactors* f
     for (int k = 0; k < kRows; ++k) {
       const RowFactors& f = factors[k];
       const auto at = static_cast<size_t>((row + k) * a.width) + i;
+      const size_t next = at + kRows * static_cast<size_t>(a.width);
+      hwy::Prefetch(a.dy + next);
+      hwy::Prefetch(a.x + next);
       const Lanes dy = access.read(a.dy + at);
       const Lanes normal = mul(sub(access.read(a.x + at), set(f.mean)), set(f.rstd));
       const Lanes inner = neg_mul_add(normal, set(f.slope), mul_add(dy, gamma, set(-f.shift)));

@@ -1,4 +1,5 @@
-// LayerNorm and RMSNorm, forward: each row on its own, read once from memory and then from L1.
+// LayerNorm and RMSNorm, forward: each row on its own, read once from memory and then from L1. While
+// the last pass over a row runs, the next row is fetched.
 
 #include <cmath>
 
@@ -11,6 +12,7 @@
 #include "hwy/foreach_target.h"
 //
 #include "harness/device/cpu/lanes-inl.h"
+#include "hwy/cache_control.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace dettax {
@@ -38,6 +40,7 @@ void layer_norm_row(float* y, float* mean, float* rstd, const float* x, const fl
   const Lanes factor = set(*rstd);
   for_each_lanes(width, [&](auto access, size_t i) {
     const Lanes normal = mul(sub(access.read(x + i), center), factor);
+    hwy::Prefetch(x + width + i);
     const Lanes offset = beta == nullptr ? set(0.0f) : access.read(beta + i);
     access.write(mul_add(normal, access.read(gamma + i), offset), y + i);
   });
@@ -48,6 +51,7 @@ void rms_norm_row(float* y, float* rstd, const float* x, const float* gamma, flo
   *rstd = inverse_deviation(x, 0.0f, epsilon, width);
   const Lanes factor = set(*rstd);
   for_each_lanes(width, [&](auto access, size_t i) {
+    hwy::Prefetch(x + width + i);
     access.write(mul(mul(access.read(x + i), factor), access.read(gamma + i)), y + i);
   });
 }
