@@ -65,6 +65,12 @@ struct WeightGradientCall {
   bool dynamic = false;
 };
 
+// A part of a sum that contributions are added to in the order of their arrival.
+struct ArrivalPlace {
+  SpinLock lock;
+  bool started = false;  // has had a contribution in this call
+};
+
 // Timed choice of a token chunk for one shape, made in the first calls and then kept.
 struct ChunkTrial {
   int calls = 0;
@@ -78,11 +84,9 @@ struct GemmState {
   Scratch shared;              // the operand that all threads read, packed
   std::vector<Scratch> local;  // panels that one thread has packed for itself
   Scratch partial;             // sums over a part of K, where C cannot hold them
-  std::vector<SpinLock> locks = std::vector<SpinLock>(kLocks);
-  std::vector<unsigned char> started;  // tiles of C that have had an arrival
+  std::vector<ArrivalPlace> places;
   std::map<std::tuple<int64_t, int64_t, int64_t>, ChunkTrial> trials;
 
-  static constexpr size_t kLocks = 1024;
   size_t bytes() const;
 };
 

@@ -9,15 +9,20 @@ namespace {
 
 // Tokens whose sum is one chain. Fixed by the shape alone.
 constexpr int64_t kOrderedChunk = 2048;
-// Tokens of one contribution under Order::arrival: small enough for several to race, large enough
-// that adding them costs little.
-constexpr int64_t kArrivalChunk = 512;
-constexpr int64_t kMinArrivalChunk = 128;
+// Contributions under Order::arrival: enough of them to race, and so long that adding them costs
+// little (each costs 1-2 % at 256 tokens). Where tokens are few, only a small gradient is split, as
+// one would to give all threads work; of a large one each element has one contribution a call.
+constexpr int64_t kContributions = 3;
+constexpr int64_t kLongestContribution = 512;
+constexpr int64_t kManyTokens = 512;
+constexpr int64_t kSmallGradient = int64_t{1} << 18;
+constexpr int64_t kShortestCandidate = 64;
 constexpr int kCallsPerCandidate = 2;
 
-int64_t arrival_chunk(int64_t tokens) {
-  const int64_t quarter = (tokens + 3) / 4;
-  return std::clamp(quarter, kMinArrivalChunk, kArrivalChunk);
+int64_t arrival_chunk(const WeightGradientCall& call) {
+  const bool split = call.tokens >= kManyTokens || call.a.lines * call.b.lines <= kSmallGradient;
+  if (!split) return call.tokens;
+  return std::min((call.tokens + kContributions - 1) / kContributions, kLongestContribution);
 }
 
 // Chunk sizes worth trying: the whole, a half and a quarter.
@@ -25,7 +30,7 @@ std::vector<int64_t> candidates(int64_t tokens) {
   const int64_t whole = std::min(tokens, kOrderedChunk);
   std::vector<int64_t> sizes{whole};
   for (int64_t parts : {2, 4}) {
-    if (whole / parts >= kMinArrivalChunk / 2) sizes.push_back((whole + parts - 1) / parts);
+    if (whole / parts >= kShortestCandidate) sizes.push_back((whole + parts - 1) / parts);
   }
   return sizes;
 }
@@ -55,7 +60,7 @@ void run_tuned(Team& team, GemmState& state, const WeightGradientCall& call) {
 
 void weight_gradient(Team& team, GemmState& state, const WeightGradientCall& call) {
   if (call.order == Order::ordered && call.dynamic) return run_tuned(team, state, call);
-  const int64_t chunk = call.order == Order::arrival     ? arrival_chunk(call.tokens)
+  const int64_t chunk = call.order == Order::arrival     ? arrival_chunk(call)
                         : call.order == Order::invariant ? call.tokens
                                                          : kOrderedChunk;
   weight_gradient_in_chunks(team, state, call, chunk);

@@ -59,8 +59,9 @@ class WeightGradient {
     for (Scratch& local : state.local) {
       local.floats(static_cast<size_t>(group_ * chunk_ * kMr + kSlackFloats));
     }
-    if (arrival()) {
-      state.started.assign(static_cast<size_t>(a_panels() * (panel_block_ + 1)), 0);
+    const auto places = static_cast<size_t>(groups() * (panel_block_ + 1));
+    if (arrival() && state.places.size() < places) {
+      state.places = std::vector<ArrivalPlace>(places);
     }
   }
 
@@ -73,6 +74,7 @@ class WeightGradient {
   static constexpr int kTreeLevels = 40;
 
   bool arrival() const { return call_.order == Order::arrival; }
+  int64_t groups() const { return divide_up(a_panels(), group_); }
   int64_t a_panels() const { return divide_up(call_.a.lines, kMr); }
 
   void work(int thread) {
@@ -198,10 +200,10 @@ class WeightGradient {
     }
     if (thread == 0) {
       next_.store(0, std::memory_order_relaxed);
-      std::fill(state_.started.begin(), state_.started.end(), static_cast<unsigned char>(0));
+      for (ArrivalPlace& place : state_.places) place.started = false;
     }
     team_.barrier();
-    const int64_t items = divide_up(a_panels(), group_) * chunks_;
+    const int64_t items = groups() * chunks_;
     int64_t own = thread - threads;
     const auto take = [&] {
       return call_.dynamic ? next_.fetch_add(1, std::memory_order_relaxed) : own += threads;
@@ -216,44 +218,57 @@ class WeightGradient {
 
   // Item i is chunk i % chunks_ of group i / chunks_, so that threads work on one group together.
   void arrive(int thread, int64_t panel, int64_t last, int64_t item, int64_t after) {
-    const int64_t a_first = item / chunks_ * group_;
+    const int64_t group = item / chunks_;
     const int64_t chunk = item % chunks_;
     const int64_t steps = chunk_tokens(chunk);
+    const int64_t a_first = group * group_;
     const int64_t a_count = std::min(group_, a_panels() - a_first);
     const int64_t b_count = last - panel;
     float* local = state_.local[static_cast<size_t>(thread)].floats(0);
     const float* shared = shared_ + chunk * chunk_ * kNr * b_count;
     pack_panels<kMr>(call_.a, a_first, a_first + a_count, chunk * chunk_, steps, local);
     if (panel == 0 && call_.line_sums != nullptr) {
-      for (int64_t a = 0; a < a_count; ++a) {
-        const auto place = static_cast<size_t>(a_panels() * panel_block_ + a_first + a);
-        const std::lock_guard guard(state_.locks[place % GemmState::kLocks]);
-        add_line_sums(local + a * steps * kMr, steps, (a_first + a) * kMr, not_first(place));
-      }
+      add_at(place(group, panel_block_), [&](bool add) {
+        for (int64_t a = 0; a < a_count; ++a) {
+          add_line_sums(local + a * steps * kMr, steps, (a_first + a) * kMr, add);
+        }
+      });
     }
     Lookahead ahead(call_.a, after / chunks_ * group_ * kMr, after == item ? 0 : group_ * kMr,
                     after % chunks_ * chunk_, chunk_tokens(after % chunks_), local);
-    HWY_ALIGN float sums[kTileFloats];
-    for (int64_t b = 0; b < b_count; ++b) {
+    HWY_ALIGN float sums[kMaxGroup][kTileFloats];
+    for (int64_t i = 0; i < b_count; ++i) {
+      // Threads that start two chunks together do not meet at each tile and pull its lines from
+      // each other.
+      const int64_t b = (i + chunk) % b_count;
+      const int64_t column = (panel + b) * kNr;
+      __builtin_prefetch(&place(group, b), 1);
       for (int64_t a = 0; a < a_count; ++a) {
         const int64_t row = (a_first + a) * kMr;
-        const int rows = rows_from(row);
-        prefetch_tile(call_.c, call_.c_stride, row, (panel + b) * kNr, rows);
-        chain(rows, steps, local + a * steps * kMr, shared + b * steps * kNr, sums,
+        prefetch_tile(call_.c, call_.c_stride, row, column, rows_from(row));
+        chain(rows_from(row), steps, local + a * steps * kMr, shared + b * steps * kNr, sums[a],
               {.ahead = ahead.take(steps)});
-        const auto place = static_cast<size_t>((a_first + a) * panel_block_ + b);
-        const std::lock_guard guard(state_.locks[place % GemmState::kLocks]);
-        store_tile(sums, row, (panel + b) * kNr, rows, not_first(place));
       }
+      add_at(place(group, b), [&](bool add) {
+        for (int64_t a = 0; a < a_count; ++a) {
+          const int64_t row = (a_first + a) * kMr;
+          store_tile(sums[a], row, column, rows_from(row), add);
+        }
+      });
     }
   }
 
-  // Whether this contribution is added to something; the first one replaces what was there unless
-  // gradients accumulate.
-  bool not_first(size_t place) {
-    const bool add = call_.accumulate || state_.started[place] != 0;
-    state_.started[place] = 1;
-    return add;
+  // One for each group of A panels and each B panel, the last for the group's line sums.
+  ArrivalPlace& place(int64_t group, int64_t b) {
+    return state_.places[static_cast<size_t>(group * (panel_block_ + 1) + b)];
+  }
+
+  // The first contribution replaces what was there unless gradients accumulate.
+  template <class Add>
+  HWY_INLINE void add_at(ArrivalPlace& place, const Add& add) {
+    const std::lock_guard guard(place.lock);
+    add(call_.accumulate || place.started);
+    place.started = true;
   }
 
   Team& team_;
