@@ -127,7 +127,7 @@ void gemm(Team& team, GemmState& state, const GemmCall& call) {
 const char* gemm_target_name() { return HWY_DYNAMIC_DISPATCH(target_name)(); }
 
 size_t GemmState::bytes() const {
-  size_t total = shared.bytes() + partial.bytes();
+  size_t total = shared.bytes() + partial.bytes() + places.size() * sizeof(ArrivalPlace);
   for (const Scratch& scratch : local) total += scratch.bytes();
   return total;
 }
