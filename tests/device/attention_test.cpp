@@ -221,6 +221,21 @@ TEST(Attention, DoesNotDependOnThreadsOrOnOtherSamples) {
                          expected.end() - static_cast<int64_t>(gradient.size())));
 }
 
+// With fewer heads than threads, key blocks wait for each other instead of sharing a thread.
+TEST(Attention, FewHeadsKeepTheOrderOfKeys) {
+  const Shape s{1, 400, 2, 1, 40};
+  OpsOn one(1);
+  Problem p(s);
+  p.forward(one);
+  const Floats expected = p.backward(one, {Order::ordered});
+  for (const int threads : {2, 3, 5}) {
+    OpsOn on(threads);
+    for (int i = 0; i < 20; ++i) {
+      ASSERT_TRUE(same_bits(expected, p.backward(on, {Order::ordered}))) << threads;
+    }
+  }
+}
+
 // Three blocks of keys are the least at which an order of three contributions exists.
 TEST(Attention, OnlyArrivalDiffersFromRunToRun) {
   OpsOn on(2);

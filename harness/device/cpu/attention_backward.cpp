@@ -5,15 +5,20 @@
 // differ in who owns dQ:
 //   arrival  items are handed out one by one, so that threads work on different keys of one head at
 //            the same time; they add to dQ under a lock in order of arrival
-//   ordered  all items of a head belong to one thread, which goes through them in key order; no locks
+//   ordered  all items of a head belong to one thread, which goes through them in key order; no locks.
+//            Where heads are too few to share out, items are handed out one by one and each waits for
+//            its turn at a tile: the same order, so the same bits
 // and invariant is ordered: nothing in it depends on threads or on other samples.
 
 #include <algorithm>
+#include <atomic>
+#include <thread>
 #include <vector>
 
 #include "harness/device/cpu/attention_shape.h"
 #include "harness/device/cpu/checks.h"
 #include "harness/device/cpu/cpu_ops.h"
+#include "harness/device/cpu/fill_threads.h"
 #include "harness/device/cpu/spin_lock.h"
 #include "harness/device/cpu/targets.h"
 
@@ -29,11 +34,18 @@
 namespace dettax {
 namespace {
 
-// The right to add to one tile of dQ. The first to come stores instead of adding.
+// The right to add to one tile of dQ: under the lock, or when it is the key block's turn. The first
+// to come stores instead of adding.
 struct TileOwner {
   SpinLock lock;
   bool begun = false;
+  std::atomic<size_t> turn{0};
+
+  void wait_for_turn(size_t key_block) const {
+    while (turn.load(std::memory_order_acquire) != key_block) std::this_thread::yield();
+  }
 };
+enum class DqOrder { one_thread, on_arrival, in_turn };
 
 struct BackwardCall {
   AttentionShape shape;
@@ -43,7 +55,8 @@ struct BackwardCall {
   const float* log_sum_exp;
   const float* projection;  // [samples, heads, tokens]: sum over a row of dout * out
   float scale;
-  TileOwner* owners;  // [samples, heads, blocks]; null: the caller keeps key order itself
+  TileOwner* owners;  // [samples, heads, blocks]; none for one_thread
+  DqOrder order;
 };
 
 }  // namespace
@@ -229,13 +242,19 @@ void backward_pair(const BackwardCall& a, const BackwardMemory& m, const Item& i
   sum_over_queries({queries, 1, query_step}, m.dscores, m.dkeys, pair, s.width, !first);
   float* to = a.dqkv + row * s.step + s.query_column(head);
   query_gradient(m, pair, padded, {to, s.step, pair.queries, s.width});
-  if (a.owners == nullptr) {
-    add_query_gradient(m, pair, padded, to, s.step, s.width, item.key_block == 0);
+  const auto add = [&](bool begins) {
+    add_query_gradient(m, pair, padded, to, s.step, s.width, begins);
+  };
+  if (a.order == DqOrder::one_thread) return add(item.key_block == 0);
+  TileOwner& owner = a.owners[(item.sample * s.heads + head) * s.blocks() + block];
+  if (a.order == DqOrder::in_turn) {
+    owner.wait_for_turn(item.key_block);
+    add(item.key_block == 0);
+    owner.turn.store(item.key_block + 1, std::memory_order_release);
     return;
   }
-  TileOwner& owner = a.owners[(item.sample * s.heads + head) * s.blocks() + block];
   owner.lock.lock();
-  add_query_gradient(m, pair, padded, to, s.step, s.width, !owner.begun);
+  add(!owner.begun);
   owner.begun = true;
   owner.lock.unlock();
 }
@@ -294,48 +313,64 @@ struct Memory {
   float* of(int thread) const { return data + static_cast<size_t>(thread) * each; }
 };
 
-// All key blocks of a head before those of the next.
-void arrival(Team& team, BackwardCall a, const Memory& memory, bool dynamic) {
+// Calls work(begin, end, thread) with unsigned bounds.
+template <class F>
+void for_items(Team& team, size_t count, bool dynamic, const F& work) {
+  team.parallel_for(static_cast<int64_t>(count), 1, dynamic,
+                    [&](int64_t begin, int64_t end, int thread) {
+                      for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+                        work(i, thread);
+                      }
+                    });
+}
+
+void run_item(const BackwardCall& a, const Memory& memory, size_t head, size_t block, int thread) {
   const AttentionShape& s = a.shape;
-  std::vector<TileOwner> owners(s.samples * s.heads * s.blocks());
-  a.owners = owners.data();
-  const auto kernel = HWY_DYNAMIC_DISPATCH(attention_backward_item);
-  const size_t items = s.samples * s.key_value_heads * s.blocks();
-  const auto one = [&](size_t item, size_t first, int thread) {
-    const size_t head = item / s.blocks();
-    kernel(a, head / s.key_value_heads, head % s.key_value_heads, (item + first) % s.blocks(),
-           memory.of(thread));
-  };
-  if (dynamic) {
-    team.parallel_for(
-        static_cast<int64_t>(items), 1, true, [&](int64_t begin, int64_t end, int thread) {
-          for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-            one(i, 0, thread);
-          }
-        });
-    return;
-  }
-  // Dealt out like cards, since a contiguous part each would keep threads on different heads, and
-  // each head from another block on, since the first ones have the most queries.
+  HWY_DYNAMIC_DISPATCH(attention_backward_item)
+  (a, head / s.key_value_heads, head % s.key_value_heads, block, memory.of(thread));
+}
+
+// Items one by one, in order of demand: all key blocks of a head before those of the next.
+void by_block(Team& team, const BackwardCall& a, const Memory& memory, size_t heads) {
+  const size_t blocks = a.shape.blocks();
+  for_items(team, heads * blocks, true,
+            [&](size_t i, int thread) { run_item(a, memory, i / blocks, i % blocks, thread); });
+}
+
+// Items dealt out like cards, since a contiguous part each would keep threads on different heads; and
+// each head from another block on, since the first blocks have the most queries.
+void by_block_static(Team& team, const BackwardCall& a, const Memory& memory, size_t heads) {
+  const size_t blocks = a.shape.blocks();
+  const auto threads = static_cast<size_t>(team.size());
   team.run([&](int thread) {
-    for (auto i = static_cast<size_t>(thread); i < items; i += static_cast<size_t>(team.size())) {
-      one(i, i / s.blocks(), thread);
+    for (auto i = static_cast<size_t>(thread); i < heads * blocks; i += threads) {
+      run_item(a, memory, i / blocks, (i + i / blocks) % blocks, thread);
     }
   });
 }
 
-void ordered(Team& team, const BackwardCall& a, const Memory& memory, bool dynamic) {
+void by_head(Team& team, const BackwardCall& a, const Memory& memory, size_t heads, bool dynamic) {
+  for_items(team, heads, dynamic, [&](size_t head, int thread) {
+    for (size_t block = 0; block < a.shape.blocks(); ++block) {
+      run_item(a, memory, head, block, thread);
+    }
+  });
+}
+
+void share_out(Team& team, BackwardCall a, const Memory& memory, const SumOrder& sum) {
   const AttentionShape& s = a.shape;
-  const auto kernel = HWY_DYNAMIC_DISPATCH(attention_backward_item);
-  team.parallel_for(static_cast<int64_t>(s.samples * s.key_value_heads), 1, dynamic,
-                    [&](int64_t begin, int64_t end, int thread) {
-                      for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-                        for (size_t block = 0; block < s.blocks(); ++block) {
-                          kernel(a, i / s.key_value_heads, i % s.key_value_heads, block,
-                                 memory.of(thread));
-                        }
-                      }
-                    });
+  const size_t heads = s.samples * s.key_value_heads;
+  if (sum.order != Order::arrival &&
+      fill_threads(static_cast<int64_t>(heads), static_cast<int64_t>(team.size()))) {
+    return by_head(team, a, memory, heads, sum.dynamic_schedule);
+  }
+  std::vector<TileOwner> owners(s.samples * s.heads * s.blocks());
+  a.owners = owners.data();
+  a.order = sum.order == Order::arrival ? DqOrder::on_arrival : DqOrder::in_turn;
+  if (a.order == DqOrder::on_arrival && !sum.dynamic_schedule) {
+    return by_block_static(team, a, memory, heads);
+  }
+  by_block(team, a, memory, heads);
 }
 
 }  // namespace
@@ -361,13 +396,9 @@ void CpuOps::attention_backward(const AttentionBackward& call) {
                        call.log_sum_exp.f32(),
                        scratch,
                        static_cast<float>(call.scale),
-                       nullptr};
-  const Memory memory{scratch + projections, each};
-  if (call.sum.order == Order::arrival) {
-    arrival(team_, a, memory, call.sum.dynamic_schedule);
-  } else {
-    ordered(team_, a, memory, call.sum.dynamic_schedule);
-  }
+                       nullptr,
+                       DqOrder::one_thread};
+  share_out(team_, a, {scratch + projections, each}, call.sum);
 }
 
 }  // namespace dettax

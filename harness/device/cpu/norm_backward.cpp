@@ -10,6 +10,7 @@
 
 #include "harness/device/cpu/checks.h"
 #include "harness/device/cpu/cpu_ops.h"
+#include "harness/device/cpu/fill_threads.h"
 #include "harness/device/cpu/spin_lock.h"
 #include "harness/device/cpu/targets.h"
 #include "harness/device/cpu/tree_sum.h"
@@ -216,12 +217,6 @@ void ordered(Team& team, Scratch& scratch, const NormRows& a, int64_t rows, bool
   take(sums, partials, 0, width);
 }
 
-// Whether handing out whole samples leaves less than a quarter of the threads' time unused.
-bool samples_fill_threads(int64_t samples, int64_t threads) {
-  const int64_t rounds = (samples + threads - 1) / threads;
-  return 4 * samples >= 3 * threads * rounds;
-}
-
 void invariant(Team& team, Scratch& scratch, const NormRows& a, int64_t rows, int64_t samples,
                const Sums& sums) {
   const int64_t width = sums.partial_width();
@@ -229,7 +224,7 @@ void invariant(Team& team, Scratch& scratch, const NormRows& a, int64_t rows, in
   float* partials = scratch.floats(static_cast<size_t>(samples * width));
   std::fill_n(partials, samples * width, 0.0f);
   const auto whole = HWY_DYNAMIC_DISPATCH(norm_rows);
-  if (samples_fill_threads(samples, team.size())) {
+  if (fill_threads(samples, team.size())) {
     team.parallel_for(samples, 1, false, [&](int64_t begin, int64_t end, int) {
       for (int64_t s = begin; s < end; ++s) {
         whole(a, s * tokens, (s + 1) * tokens, sums.partial(partials, s));
