@@ -24,6 +24,7 @@
 #include "hwy/foreach_target.h"
 //
 #include "harness/device/cpu/lanes-inl.h"
+#include "hwy/cache_control.h"
 
 #ifndef DETTAX_CPU_EMBEDDING_TYPES
 #define DETTAX_CPU_EMBEDDING_TYPES
@@ -244,6 +245,11 @@ struct Shares {
   }
 };
 
+// Sorted positions jump about in dy and in the table, which no hardware prefetcher follows.
+void prefetch_row(const float* row, const RowSum& columns) {
+  for (size_t c = columns.begin; c < columns.end; c += 16) hwy::Prefetch(row + c);
+}
+
 void add_table_rows(const Gradient& g, const TokenSegments& sorted, RowKernel kernel,
                     const Shares& shares, int thread) {
   // Cut where positions, not segments, are even; a segment belongs to whom its first position does.
@@ -255,6 +261,11 @@ void add_table_rows(const Gradient& g, const TokenSegments& sorted, RowKernel ke
     const int32_t* positions = sorted.positions.data() + *at;
     RowSum r = g.row_sum(g.table + g.tokens[*positions] * g.width, positions, *(at + 1) - *at);
     shares.set_columns(r, thread, g.width);
+    if (const int64_t next = *(at + 1); next < g.rows) {
+      const int32_t position = sorted.positions[static_cast<size_t>(next)];
+      prefetch_row(g.dy + position * g.width, r);
+      prefetch_row(g.table + g.tokens[position] * g.width, r);
+    }
     kernel(r);
   }
 }
