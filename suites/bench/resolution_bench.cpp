@@ -53,6 +53,15 @@ Case workload(int threads) {
   return planned;
 }
 
+// Before each step, untimed: the idle compute threads of every arm go to sleep. The slowed arm's go to sleep while it waits, and
+// their waking would otherwise be a part of its slow-down that the others do not have.
+constexpr double kRestSeconds = 0.0005;
+
+void wait_until(double seconds) {
+  while (now_seconds() < seconds) {
+  }
+}
+
 // One rank's training step, made longer by a busy wait of `slow_ratio` of each step's own time: the true ratio is 1 + slow_ratio.
 class SlowedArm : public TimedArm {
  public:
@@ -70,13 +79,12 @@ class SlowedArm : public TimedArm {
     Block block;
     std::vector<double>& times = block.step_time_seconds.emplace_back();
     for (int i = 0; i < steps; ++i) {
+      wait_until(now_seconds() + kRestSeconds);
       const double start = now_seconds();
       if (!step_.step().finite) throw Error(ErrorKind::numeric, name_ + ": the loss is not finite");
       device_->synchronize();
-      const double until = start + (now_seconds() - start) * (1 + slow_ratio_);
-      double now = now_seconds();
-      while (now < until) now = now_seconds();
-      times.push_back(now - start);
+      wait_until(start + (now_seconds() - start) * (1 + slow_ratio_));
+      times.push_back(now_seconds() - start);
     }
     return block;
   }
