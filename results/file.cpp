@@ -55,7 +55,17 @@ void sync_folder(const std::filesystem::path& folder) {
 
 }  // namespace
 
-void write_file_atomically(const std::filesystem::path& path, const std::string& text) {
+void write_file_atomically(const std::filesystem::path& asked, const std::string& text) {
+  std::error_code error;
+  // Through a link to the file it stands for; a device or a pipe is written, never replaced by a file.
+  const bool link = std::filesystem::is_symlink(asked, error);
+  const std::filesystem::path path = link ? std::filesystem::weakly_canonical(asked) : asked;
+  if (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error)) {
+    FileHandle file(path, O_WRONLY);
+    file.write(text);
+    file.close();
+    return;
+  }
   const std::filesystem::path temporary = path.string() + ".tmp" + std::to_string(::getpid());
   try {
     FileHandle file(temporary, O_WRONLY | O_CREAT | O_TRUNC);
@@ -74,6 +84,8 @@ void write_file_atomically(const std::filesystem::path& path, const std::string&
 
 std::string read_file(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);
+  if (in && in.peek() == std::ifstream::traits_type::eof() && !in.bad())
+    throw Error(ErrorKind::config, path.string() + ": is empty");
   std::ostringstream text;
   if (in) text << in.rdbuf();
   if (!in || !text)

@@ -8,6 +8,12 @@
 #include "harness/cli/command.h"
 
 namespace dettax {
+namespace {
+
+// An unset variable of a script must not quietly become "no such setting".
+std::string not_empty(const std::string& value) { return value.empty() ? "must not be empty" : ""; }
+
+}  // namespace
 
 void Options::positional(const std::string& name, std::string& value, const std::string& what,
                          bool required) {
@@ -21,12 +27,15 @@ void Options::flag(const std::string& names, bool& value, const std::string& wha
 
 void Options::text(const std::string& names, const std::string& placeholder, std::string& value,
                    const std::string& what) {
-  app_.add_option(names, value, what)->type_name(placeholder);
+  app_.add_option(names, value, what)->type_name(placeholder)->check(not_empty);
 }
 
 void Options::texts(const std::string& names, const std::string& placeholder,
                     std::vector<std::string>& values, const std::string& what) {
-  app_.add_option(names, values, what)->type_name(placeholder)->allow_extra_args(false);
+  app_.add_option(names, values, what)
+      ->type_name(placeholder)
+      ->allow_extra_args(false)
+      ->check(not_empty);
 }
 
 void Options::integer(const std::string& names, std::optional<int64_t>& value,

@@ -37,11 +37,39 @@ std::string records_json(const std::vector<Record>& records, const std::string& 
   return text + "]}\n";
 }
 
+// A file that could only be written after the run is checked before it.
+void require_writable(const std::string& flag, const std::filesystem::path& file) {
+  const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
+  std::error_code error;
+  std::string what;
+  if (std::filesystem::is_directory(file, error)) {
+    what = "is a folder; a file is needed";
+  } else if (!std::filesystem::is_directory(folder, error)) {
+    what = "its folder does not exist";
+  } else if (::access(std::filesystem::exists(file, error) ? file.c_str() : folder.c_str(), W_OK) !=
+             0) {
+    what = "cannot be written";
+  }
+  if (!what.empty())
+    throw Error(ErrorKind::usage, fmt::format("{} {}: {}", flag, file.string(), what));
+}
+
 void write_list(std::ostream& out, const Suite& suite) {
   out << "cases\n";
   for (const Case& planned : suite.cases) out << "  " << planned.id() << '\n';
   out << "arms\n  fast\n  control\n";
   for (const Mode& mode : suite.modes) out << "  " << mode.name << '\n';
+}
+
+// Records of a suite that was edited since do not belong to what would be run now.
+void require_same_suite(const RunFolder& folder, const Suite& suite) {
+  for (const Case& planned : suite.cases) {
+    const auto record = folder.record(planned.id());
+    if (!record || record->suite_hash == suite.hash) continue;
+    throw Error(ErrorKind::config,
+                fmt::format("{}: was changed after {} was recorded; start a new run instead",
+                            (folder.path() / "suite.yaml").string(), planned.id()));
+  }
 }
 
 class RunCommand : public Command {
@@ -113,12 +141,13 @@ bool RunCommand::asks_for_text(const Streams& streams, ExitCode& code) const {
 }
 
 ExitCode RunCommand::run(const Streams& streams) {
-  ExitCode code = ExitCode::pass;
-  if (asks_for_text(streams, code)) return code;
   // All that can be wrong with the command line is found before a folder is made.
-  const Suite planned = suite();
   std::optional<double> budget_seconds;
   if (!options_.budget.empty()) budget_seconds = parse_duration("--budget", options_.budget);
+  if (!options_.json_file.empty()) require_writable("--json", options_.json_file);
+  ExitCode code = ExitCode::pass;
+  if (asks_for_text(streams, code)) return code;
+  const Suite planned = suite();
   return measure(planned, folder(planned), budget_seconds, streams);
 }
 
@@ -145,6 +174,7 @@ ExitCode RunCommand::measure(const Suite& suite, RunFolder folder,
   settings.interrupted = [&] { return interrupts.signal().has_value(); };
 
   streams.err << "dettax: run folder " << folder.path().string() << '\n';
+  require_same_suite(folder, suite);
   const SuiteRun done = run_suite(suite, folder, *launcher, settings);
   progress.clear();
   if (done.interrupted) {
@@ -156,11 +186,11 @@ ExitCode RunCommand::measure(const Suite& suite, RunFolder folder,
     return exit_code_of_signal(number);
   }
   const ExitCode code = combined_exit_code(done.records);
+  write_table(streams.out, done.records,
+              {use_colour(options_.colour, STDOUT_FILENO), terminal_width(STDOUT_FILENO)});
   if (!options_.json_file.empty()) {
     write_file_atomically(options_.json_file, records_json(done.records, folder.run_id(), code));
   }
-  write_table(streams.out, done.records,
-              {use_colour(options_.colour, STDOUT_FILENO), terminal_width(STDOUT_FILENO)});
   return code;
 }
 

@@ -74,6 +74,19 @@ void select_modes(Suite& suite, const std::vector<std::string>& names) {
   for (const std::string& name : names) suite.modes.push_back(load_mode(name));
 }
 
+void require_text(const std::string& path) {
+  std::error_code error;
+  std::string what;
+  if (::access(path.c_str(), R_OK) != 0) {
+    what = "there is no such file, or it cannot be read";
+  } else if (!std::filesystem::is_regular_file(path, error)) {
+    what = "is no file of text";
+  } else if (std::filesystem::file_size(path, error) == 0) {
+    what = "is empty";
+  }
+  if (!what.empty()) throw Error(ErrorKind::usage, fmt::format("--text {}: {}", path, what));
+}
+
 // A flag that sets a key of every case in the suite file.
 struct CaseSetting {
   std::string flag, key, value;
@@ -93,11 +106,7 @@ std::vector<CaseSetting> case_settings(const RunOptions& options) {
   add("--seed", options.seed, "seed");
   if (!options.precision.empty()) out.push_back({"--precision", "precision", options.precision});
   if (!options.text_file.empty()) {
-    if (::access(options.text_file.c_str(), R_OK) != 0) {
-      throw Error(
-          ErrorKind::usage,
-          fmt::format("--text {}: there is no such file, or it cannot be read", options.text_file));
-    }
+    require_text(options.text_file);
     out.push_back({"--text", "data.kind", "text"});
     out.push_back({"--text", "data.path", std::filesystem::absolute(options.text_file).string()});
   }

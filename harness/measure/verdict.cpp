@@ -16,6 +16,8 @@ namespace {
 
 // Beyond this many rounds nobody waits: the tax is as good as on the limit.
 constexpr double kRoundsAffordable = 1e5;
+// How many times the width asked for the control's own interval may have before a narrow one beside it is not believed.
+constexpr double kControlLeeway = 3;
 
 const ArmEvidence* find_evidence(const Record& record, const std::string& arm) {
   for (const ArmEvidence& one : record.evidence.arms) {
@@ -144,8 +146,18 @@ Verdict judge_without_limit(const Record& record, const Tax& tax, double target,
                             double confidence) {
   const std::string words =
       fmt::format("{}: {}.", tax.arm, tax_words(tax.overhead_ratio, confidence));
-  const double half_width = (tax.overhead_ratio.high - tax.overhead_ratio.low) / 2;
-  if (half_width <= target) return make_verdict("measured", words);
+  const auto half_width = [](const Estimate& ratio) { return (ratio.high - ratio.low) / 2; };
+  // A narrow interval beside a control that wanders is luck.
+  const bool quiet =
+      !tax.control_ratio || half_width(*tax.control_ratio) <= kControlLeeway * target;
+  if (half_width(tax.overhead_ratio) <= target && quiet) return make_verdict("measured", words);
+  if (!quiet && half_width(tax.overhead_ratio) <= target) {
+    return make_verdict(
+        "not_resolved",
+        fmt::format("{} But fast against itself is uncertain by {}, more than {} "
+                    "times what was asked for.",
+                    words, format_percent(half_width(*tax.control_ratio)), kControlLeeway));
+  }
   const std::optional<double> seconds = seconds_until(
       record, tax.overhead_ratio, std::log1p(target / tax.overhead_ratio.value), confidence);
   Verdict verdict =
@@ -161,8 +173,12 @@ Verdict judge_tax(const Record& record, const Tax& tax, const Suite& suite) {
     return make_verdict("control_differs",
                         fmt::format("control: {}.", tax_words(*tax.control_ratio, confidence)));
   const std::optional<double>& limit = suite.thresholds.max_overhead_ratio;
-  return limit ? judge_with_limit(record, tax, *limit, confidence)
-               : judge_without_limit(record, tax, target, confidence);
+  Verdict verdict = limit ? judge_with_limit(record, tax, *limit, confidence)
+                          : judge_without_limit(record, tax, target, confidence);
+  if (verdict.reason_code == "not_resolved" && tax.overhead_ratio.count >= suite.measure.rounds_max)
+    verdict.reason +=
+        fmt::format(" It ended at measure.rounds_max = {}.", suite.measure.rounds_max);
+  return verdict;
 }
 
 Verdict judge_numbers(const Record& record, const Suite& suite) {

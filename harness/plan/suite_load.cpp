@@ -21,8 +21,8 @@ void read_measure(MapReader& reader, MeasureSettings& measure) {
   keys.integer("warmup_steps_max", measure.warmup_steps_max, {0, 1'000'000});
   keys.integer("steps_per_block", measure.steps_per_block, {0, 1'000'000});
   keys.number("block_seconds", measure.block_seconds, kSeconds);
-  keys.integer("rounds_min", measure.rounds_min, {2, 1'000'000});
-  keys.integer("rounds_max", measure.rounds_max, {2, 1'000'000});
+  keys.integer("rounds_min", measure.rounds_min, {3, 1'000'000});
+  keys.integer("rounds_max", measure.rounds_max, {3, 1'000'000});
   keys.number("budget_seconds", measure.budget_seconds, kSeconds);
   keys.number("target_half_width", measure.target_half_width, {0, 1, true});
   keys.number("confidence", measure.confidence, {0.5, 0.9999});

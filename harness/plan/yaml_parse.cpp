@@ -107,6 +107,8 @@ Yaml read_yaml(const std::string& path) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored))
     fail(path, "is a folder; it must be a YAML file");
+  if (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored))
+    fail(path, "is a pipe or a device; it must be a YAML file");
   std::ifstream file(path, std::ios::binary);
   if (!file) fail(path, "cannot be read; does it exist?");
   std::string text(kLargestFileBytes + 1, '\0');

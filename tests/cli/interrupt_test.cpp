@@ -28,7 +28,7 @@ std::string slow_suite(const TemporaryFolder& folder) {
   std::string yaml = tiny_suite_yaml(
       "  - {label: a}\n  - {label: b, injections: [{kind: hang, arm: fast, rank: 0, step: 3}]}\n");
   const std::string timeout = "step_timeout_seconds: 1,";
-  yaml.replace(yaml.find(timeout), timeout.size(), "step_timeout_seconds: 100,");
+  yaml.replace(yaml.find(timeout), timeout.size(), "step_timeout_seconds: 5,");
   return write_suite(folder.path(), yaml);
 }
 
@@ -98,15 +98,18 @@ TEST_F(Signals, TerminateLeavesAJournalToGoOnFrom) {
   const RunFolder before = RunFolder::open(run_folder());
   const std::vector<Record> finished = before.records();
   ASSERT_EQ(finished.size(), 1U);
-  // The fault is taken out of the suite as it lies there, so that the second case can end.
-  std::string yaml = before.suite_yaml();
-  const size_t at = yaml.find("step_timeout_seconds: 100");
+  // A suite that was edited since is another one.
+  const std::string yaml = before.suite_yaml();
+  const size_t at = yaml.find("step_timeout_seconds: 5");
   ASSERT_NE(at, std::string::npos);
   write_file_atomically(before.path() / "suite.yaml",
-                        yaml.replace(at, 25, "step_timeout_seconds: 1"));
+                        std::string(yaml).replace(at, 23, "step_timeout_seconds: 4"));
+  const Outcome refused = run_program(folder_.path(), "run --resume " + run_folder().string());
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("suite.yaml: was changed after"));
+  write_file_atomically(before.path() / "suite.yaml", yaml);
   const Outcome resumed = run_program(folder_.path(), "run --resume " + run_folder().string());
-  EXPECT_EQ(resumed.exit_code, 4)
-      << resumed.err;  // the second case hangs again, and now is told so
+  EXPECT_EQ(resumed.exit_code, 4) << resumed.err;  // the second case hangs, and now is told so
   const RunFolder after = RunFolder::open(run_folder());
   EXPECT_EQ(after.records().size(), 2U);
   EXPECT_EQ(to_json(after.records().at(0)), to_json(finished.at(0)));

@@ -31,7 +31,7 @@ TEST(BadInput, IsOneLineThatSaysWhatWouldBeRight) {
       {"", 2,
        "dettax: which command? known: run, report, compare, list, doctor; see dettax --help\n"},
       {"rnu", 2, "dettax: there is no command \"rnu\"; did you mean \"run\"?\n"},
-      {"run", 2, "dettax: run: which suite? known: quick, tiny\n"},
+      {"run", 2, "dettax: run: which suite? known: quick, steps, tiny\n"},
       {"run tniy", 2, "dettax: suite \"tniy\" does not exist; did you mean \"tiny\"?\n"},
       {"run tiny --sed 3", 2,
        "dettax: \"--sed\" was not expected; did you mean \"--seed\"?; see dettax run --help\n"},
@@ -104,7 +104,7 @@ TEST(List, HasEveryKind) {
   EXPECT_EQ(outcome.exit_code, 0);
   for (const char* word : {"gpt2-124m", "megatron-det", "tiny", "memory_fill"})
     EXPECT_THAT(outcome.out, HasSubstr(word));
-  EXPECT_EQ(run_program(folder.path(), "run --list").out, "quick\ntiny\n");
+  EXPECT_EQ(run_program(folder.path(), "run --list").out, "quick\nsteps\ntiny\n");
 }
 
 TEST(Doctor, FindsThisBuildUsable) {

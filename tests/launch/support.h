@@ -35,7 +35,7 @@ inline std::string tiny_suite_yaml(const std::string& cases,
                                    const std::string& more = "") {
   return "modes: " + modes +
          "\n"
-         "measure: {warmup_steps_min: 1, warmup_steps_max: 2, steps_per_block: 2, rounds_min: 2, "
+         "measure: {warmup_steps_min: 1, warmup_steps_max: 2, steps_per_block: 2, rounds_min: 3, "
          "rounds_max: 3,\n"
          "          budget_seconds: 1, step_timeout_seconds: 1, target_half_width: 1.0}\n"
          "evidence: {steps: 2, runs: 2, relaunch: true}\n" +

@@ -111,7 +111,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{suite(kBatch, "measure: {budget_seconds: -3}\n"),
             ":2: measure.budget_seconds: must be a number above 0 and at most 1e+07, not \"-3\""},
         Bad{suite(kBatch, "measure: {rounds_min: 6.5}\n"),
-            ":2: measure.rounds_min: must be a whole number from 2 to 1000000, not \"6.5\""},
+            ":2: measure.rounds_min: must be a whole number from 3 to 1000000, not \"6.5\""},
         Bad{suite(kBatch, "measure: {rounds_min: 9, rounds_max: 3}\n"),
             ":2: measure.rounds_max: must be at least rounds_min (9)"},
         Bad{suite(kBatch, "evidence: {relaunch: yes}\n"),
