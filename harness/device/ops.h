@@ -88,8 +88,12 @@ struct NormBackward {
 };
 
 // y[M,F] = silu(x[M,0:F]) * x[M,F:2F].
-struct SwigluForward { Tensor y, x; };
-struct SwigluBackward { Tensor dx, dy, x; };
+struct SwigluForward {
+  Tensor y, x;
+};
+struct SwigluBackward {
+  Tensor dx, dy, x;
+};
 
 // Rotates pairs (i, i + head_width/2) of each query and key head of qkv[M, (Hq + 2 Hkv) * head_width] in place by
 // position * theta^(-2 i / head_width); backward rotates gradients the other way.
@@ -196,9 +200,10 @@ class Ops {
   virtual void sum_scalar(const SumScalar& call) = 0;
   virtual void sum_of_squares(const SumOfSquares& call) = 0;
   virtual void adamw(const AdamW& call) = 0;
-  virtual void add(const Tensor& to, const Tensor& from) = 0;             // to += from
-  virtual void scale(const Tensor& values, double factor) = 0;            // values *= factor
-  virtual void fill_bytes(const Tensor& values, unsigned char byte) = 0;  // every byte; 0xFF makes NaNs of floats
+  virtual void add(const Tensor& to, const Tensor& from) = 0;   // to += from
+  virtual void scale(const Tensor& values, double factor) = 0;  // values *= factor
+  virtual void fill_bytes(const Tensor& values,
+                          unsigned char byte) = 0;  // every byte; 0xFF makes NaNs of floats
   virtual void copy(const Tensor& to, const Tensor& from) = 0;
 };
 
