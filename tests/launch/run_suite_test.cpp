@@ -33,6 +33,16 @@ const ArmResult& arm(const Record& record, const std::string& name) {
                        [&](const ArmResult& a) { return a.arm == name; });
 }
 
+TEST_F(RunSuite, AFaultInEveryArmIsNotBlamedOnTheProgram) {
+  const Suite suite = tiny_suite(
+      folder_.path(), "  - {label: crash, injections: [{kind: crash, rank: 0, step: 0}]}\n");
+  RunFolder folder = RunFolder::create(folder_.path() / "runs", suite);
+  const SuiteRun done = run(suite, folder);
+  ASSERT_THAT(done.records, SizeIs(1));
+  EXPECT_EQ(done.records[0].verdict.reason_code, "rank_crashed");
+  EXPECT_EQ(done.records[0].verdict.exit_code, 4);
+}
+
 TEST_F(RunSuite, AFaultEndsItsCaseAndTheOthersGoOn) {
   const Suite suite =
       tiny_suite(folder_.path(),

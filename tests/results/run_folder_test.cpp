@@ -59,6 +59,17 @@ TEST_F(Folder, WhatCannotBeWrittenIsAnInfrastructureErrorThatNamesTheFile) {
   EXPECT_THROW(write_file_atomically("/dev/full/a.json", "x"), Error);
 }
 
+TEST_F(Folder, WritingGoesThroughALinkAndNeverReplacesADevice) {
+  write_file_atomically(parent_ / "target", "old");
+  std::filesystem::create_symlink(parent_ / "target", parent_ / "link");
+  write_file_atomically(parent_ / "link", "new");
+  EXPECT_TRUE(std::filesystem::is_symlink(parent_ / "link"));
+  EXPECT_EQ(read_file(parent_ / "target"), "new");
+  std::filesystem::create_symlink("/dev/full", parent_ / "device");
+  EXPECT_THROW(write_file_atomically(parent_ / "device", "x"), Error);
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/full"));
+}
+
 TEST_F(Folder, ReadingWhatIsNotThereIsAConfigErrorThatNamesTheFile) {
   try {
     read_file(parent_ / "none");
