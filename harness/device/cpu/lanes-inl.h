@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "harness/device/cpu/vector_math-inl.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -161,16 +162,7 @@ HWY_INLINE FloatVector exp_nonpositive(FloatVector x) {
   const auto magic = hn::Set(d, 12582912.0f);
   const auto rounded = hn::MulAdd(clamped, hn::Set(d, 1.442695041f), magic);
   const auto n = hn::Sub(rounded, magic);
-  auto r = hn::NegMulAdd(n, hn::Set(d, 0.693145751953125f), clamped);
-  r = hn::NegMulAdd(n, hn::Set(d, 1.42860682030941723e-6f), r);
-  auto p = hn::Set(d, 1.0f / 5040.0f);
-  p = hn::MulAdd(p, r, hn::Set(d, 1.0f / 720.0f));
-  p = hn::MulAdd(p, r, hn::Set(d, 1.0f / 120.0f));
-  p = hn::MulAdd(p, r, hn::Set(d, 1.0f / 24.0f));
-  p = hn::MulAdd(p, r, hn::Set(d, 1.0f / 6.0f));
-  p = hn::MulAdd(p, r, hn::Set(d, 0.5f));
-  p = hn::MulAdd(p, r, hn::Set(d, 1.0f));
-  p = hn::MulAdd(p, r, hn::Set(d, 1.0f));
+  const auto p = exp_of_rest(d, clamped, n);
   // 1/2 < p < 2 and n >= -116: adding n to the exponent cannot leave the normal range.
   const auto bits = hn::Add(hn::BitCast(di, p), hn::ShiftLeft<23>(hn::BitCast(di, rounded)));
   // The difference is 0 below the lowest, and NaN for NaN.

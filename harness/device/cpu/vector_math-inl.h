@@ -19,16 +19,10 @@ namespace dettax {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// e^x within 2 ulp. Results that would be denormal are 0, too large ones infinite; NaN stays NaN.
+// e^(x - n ln 2) for an integer n that leaves a rest of at most ln 2 / 2; ln 2 in two parts, the first exact when multiplied by n.
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V exp(D d, V x) {
-  const hn::RebindToSigned<D> di;
-  const auto lowest = hn::Set(d, -87.33654f);
-  const auto highest = hn::Set(d, 88.72284f);
-  const auto clamped = hn::Min(hn::Max(x, lowest), highest);
-  // x = n ln 2 + r with |r| <= ln 2 / 2; ln 2 in two parts, the first exact when multiplied by n.
-  const auto n = hn::Round(hn::Mul(clamped, hn::Set(d, 1.442695041f)));
-  auto r = hn::NegMulAdd(n, hn::Set(d, 0.693145751953125f), clamped);
+HWY_INLINE V exp_of_rest(D d, V x, V n) {
+  auto r = hn::NegMulAdd(n, hn::Set(d, 0.693145751953125f), x);
   r = hn::NegMulAdd(n, hn::Set(d, 1.42860682030941723e-6f), r);
   auto p = hn::Set(d, 1.0f / 5040.0f);
   p = hn::MulAdd(p, r, hn::Set(d, 1.0f / 720.0f));
@@ -38,6 +32,18 @@ HWY_INLINE V exp(D d, V x) {
   p = hn::MulAdd(p, r, hn::Set(d, 0.5f));
   p = hn::MulAdd(p, r, hn::Set(d, 1.0f));
   p = hn::MulAdd(p, r, hn::Set(d, 1.0f));
+  return p;
+}
+
+// e^x within 2 ulp. Results that would be denormal are 0, too large ones infinite; NaN stays NaN.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V exp(D d, V x) {
+  const hn::RebindToSigned<D> di;
+  const auto lowest = hn::Set(d, -87.33654f);
+  const auto highest = hn::Set(d, 88.72284f);
+  const auto clamped = hn::Min(hn::Max(x, lowest), highest);
+  const auto n = hn::Round(hn::Mul(clamped, hn::Set(d, 1.442695041f)));
+  const auto p = exp_of_rest(d, clamped, n);
   // 2^n in two factors, since 2^128 is no float though the result may be one.
   const auto exponent = hn::ConvertTo(di, n);
   const auto half = hn::ShiftRight<1>(exponent);
