@@ -3,12 +3,6 @@
 #include <hwy/cache_control.h>
 
 namespace dettax {
-namespace {
-
-// Some tens of microseconds, about what going to sleep and being woken costs.
-constexpr int kSpins = 1000;
-
-}  // namespace
 
 uint32_t SignalWord::wait_while(uint32_t old, bool spin) const {
   for (int i = 0; spin && i < kSpins; ++i) {

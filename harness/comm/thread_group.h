@@ -7,56 +7,59 @@
 #include <string>
 #include <vector>
 
+#include "harness/comm/message_channel.h"
 #include "harness/comm/signal_word.h"
 
 namespace dettax {
 
-// A message from one rank to another: room for one that was sent and not yet received.
-struct Mailbox {
-  SignalWord word;  // advanced when filled and when emptied
-  static bool filled(uint32_t word) { return (word & 2U) != 0; }
-  std::vector<char> content;
-};
-
-// What the ranks of one group over threads share. Shared ownership (each rank's communicator holds
+// What the ranks of one group over threads share. Shared ownership (each rank's transport holds
 // it) because any of them may be the last to go. Ranks read each other's memory only inside a
 // ReadScope; a rank that leaves because of an abort first waits until no such scope is open, so
-// that it cannot free what another is still reading.
+// that it cannot free what another is still reading. A rank that abandons a collective does the
+// same; the others then wait, as for any rank that is late, until somebody aborts.
 class ThreadGroup {
  public:
   ThreadGroup(int size, bool spin);
 
   int size() const { return size_; }
-  bool spins() const { return spin_; }
+  bool spins() const { return spin_; }  // as the group was made
 
   // What a rank shows to the others during one collective.
   struct Published {
     const void* in = nullptr;
     void* out = nullptr;
     int64_t count = 0;
+    const int64_t* parts = nullptr;      // sizes of the parts of `in`, of all-to-all
     std::shared_ptr<ThreadGroup> group;  // of the colour this rank leads, during split()
   };
   Published& published(int rank) { return published_[static_cast<size_t>(rank)]; }
 
-  void barrier();
-  void wait(const SignalWord& word, uint32_t old);  // until the word differs from old
-  void throw_if_aborted();
+  struct Waiter {
+    int rank = 0;
+    bool spin = false;
+  };
+  void barrier(Waiter waiter);
+  void throw_if_aborted(Waiter waiter);
 
   // Order of arrival within one collective: join() takes the next place, who(place) waits until
   // somebody took it. Places are freed by the barrier that ends the collective. `round` counts such
   // collectives.
   void join(int rank);
   bool has_joined(int place, uint32_t round) const;
-  int who(int place, uint32_t round);
+  int who(int place, uint32_t round, Waiter waiter);
 
-  Mailbox& mailbox(int from, int to) { return mailboxes_[static_cast<size_t>(from * size_ + to)]; }
+  MessageChannel& channel(int from, int to) {
+    return channels_[static_cast<size_t>(from * size_ + to)];
+  }
 
   void adopt(const std::shared_ptr<ThreadGroup>& child);  // an abort here reaches the child too
   void abort(const std::string& reason);
+  void abandon(int rank);
+  bool aborted() const { return SignalWord::aborted(epoch_.value()); }
 
   class ReadScope {
    public:
-    explicit ReadScope(ThreadGroup& group);
+    ReadScope(ThreadGroup& group, Waiter waiter);
     ~ReadScope() { group_.readers_.fetch_sub(1); }
     ReadScope(const ReadScope&) = delete;
     ReadScope& operator=(const ReadScope&) = delete;
@@ -71,13 +74,17 @@ class ThreadGroup {
     std::atomic<int> rank{0};
   };
 
+  // Until the count of `word` is no longer that of `old`.
+  void wait(const SignalWord& word, uint32_t old, Waiter waiter);
+  void wait_for_abort(Waiter waiter);
   [[noreturn]] void leave();
 
   const int size_;
   const bool spin_;
   std::vector<Published> published_;
   std::vector<Place> places_;
-  std::vector<Mailbox> mailboxes_;
+  std::vector<MessageChannel> channels_;
+  std::vector<std::atomic<bool>> abandoned_;
   SignalWord epoch_;
   std::atomic<int> arrived_{0};
   std::atomic<uint32_t> joined_{0};
