@@ -54,6 +54,10 @@ class Device {
   // True if every element of an f32 tensor is finite.
   virtual bool all_finite(const Tensor& tensor) = 0;
   virtual void synchronize() = 0;
+  // Stress for evidence, never in timed steps: from now on compute threads take up their work, and synchronize() returns, after random
+  // delays drawn from `seed`, so that sums in order of arrival really change their order. 0: off. Ordered and invariant variants keep
+  // their bits.
+  virtual void set_jitter(uint64_t seed) = 0;
   virtual std::string description() const = 0;
 };
 

@@ -9,6 +9,7 @@
 #include "harness/base/error.h"
 #include "harness/device/cpu/cpu_ops.h"
 #include "harness/device/cpu/gemm.h"
+#include "harness/device/cpu/jitter.h"
 #include "harness/device/cpu/memory.h"
 #include "harness/device/cpu/team.h"
 #include "harness/device/device.h"
@@ -74,7 +75,15 @@ class CpuDevice final : public Device {
     return finite.load(std::memory_order_relaxed);
   }
 
-  void synchronize() override {}  // every call is complete when it returns
+  // Every call is complete when it returns. Who synchronizes is about to meet other ranks.
+  void synchronize() override {
+    if (jitter_.on()) jitter_.long_delay(synchronized_++);
+  }
+
+  void set_jitter(uint64_t seed) override {
+    jitter_ = Jitter(seed);
+    team_.set_jitter(seed);
+  }
 
   std::string description() const override {
     return "cpu, " + std::to_string(team_.size()) +
@@ -93,6 +102,8 @@ class CpuDevice final : public Device {
 
   Team team_;
   CpuOps ops_;
+  Jitter jitter_;
+  uint64_t synchronized_ = 0;  // delays drawn
 };
 
 }  // namespace

@@ -10,11 +10,17 @@
 #include <pthread.h>
 
 #include "harness/base/error.h"
+#include "harness/device/cpu/jitter.h"
 
 namespace dettax {
 namespace {
 
 constexpr std::chrono::microseconds kSpinTime(80);
+
+// Where a thread is delayed; each has delays of its own.
+constexpr uint32_t kAtStart = 0;
+constexpr uint32_t kAfterBarrier = 1;
+constexpr uint32_t kBeforeChunk = 2;
 
 // Thrown out of barrier() when another thread of the team has failed and will never arrive.
 struct Abandoned {};
@@ -51,6 +57,7 @@ struct Team::State {
   const int size;
   const bool spin;
   const std::function<void(int)>* work = nullptr;
+  Jitter jitter;  // changes only while no thread works
   std::vector<std::exception_ptr> failures;
   std::vector<std::thread> workers;
   alignas(64) std::atomic<uint32_t> call{
@@ -64,10 +71,12 @@ struct Team::State {
   void execute(int thread) noexcept;
   void serve(int thread) noexcept;
   void rethrow_failure();
+  uint64_t number_of_run() const { return call.load(std::memory_order_relaxed); }
 };
 
 void Team::State::execute(int thread) noexcept {
   try {
+    if (jitter.on()) jitter.delay(kAtStart, number_of_run(), static_cast<uint64_t>(thread));
     (*work)(thread);
   } catch (const Abandoned&) {
     return;  // the cause is kept by the thread that failed
@@ -129,6 +138,7 @@ void Team::stop() {
 }
 
 int Team::size() const { return state_->size; }
+void Team::set_jitter(uint64_t seed) { state_->jitter = Jitter(size() > 1 ? seed : 0); }
 
 void Team::run(const std::function<void(int thread)>& work) {
   State& state = *state_;
@@ -149,8 +159,8 @@ void Team::barrier() {
   if (state.size == 1) return;
   const uint32_t phase = state.phase.load(std::memory_order_acquire);
   if (state.abandoned.load(std::memory_order_acquire)) throw Abandoned{};
-  if (state.arrived.fetch_add(1, std::memory_order_acq_rel) + 1 ==
-      static_cast<uint32_t>(state.size)) {
+  const uint32_t place = state.arrived.fetch_add(1, std::memory_order_acq_rel);
+  if (place + 1 == static_cast<uint32_t>(state.size)) {
     state.arrived.store(0, std::memory_order_relaxed);
     state.phase.fetch_add(1, std::memory_order_acq_rel);
     state.phase.notify_all();
@@ -158,6 +168,7 @@ void Team::barrier() {
     wait_while(state.phase, phase, state.spin);
   }
   if (state.abandoned.load(std::memory_order_acquire)) throw Abandoned{};
+  if (state.jitter.on()) state.jitter.delay(kAfterBarrier, phase, place);
 }
 
 void Team::parallel_for(int64_t count, int64_t grain, bool dynamic,
@@ -166,9 +177,12 @@ void Team::parallel_for(int64_t count, int64_t grain, bool dynamic,
   grain = std::max<int64_t>(grain, 1);
   const int64_t grains = (count + grain - 1) / grain;
   if (dynamic) {
+    const Jitter& jitter = state_->jitter;
     std::atomic<int64_t> next{0};
     run([&](int thread) {
       for (int64_t g; (g = next.fetch_add(1, std::memory_order_relaxed)) < grains;) {
+        if (jitter.on())
+          jitter.delay(kBeforeChunk, state_->number_of_run(), static_cast<uint64_t>(g));
         work(g * grain, std::min(count, (g + 1) * grain), thread);
       }
     });

@@ -29,6 +29,10 @@ class Team {
   void parallel_for(int64_t count, int64_t grain, bool dynamic,
                     const std::function<void(int64_t begin, int64_t end, int thread)>& work);
 
+  // From the next run() on threads start, leave barriers and take chunks after random delays drawn
+  // from `seed`, so that what depends on who comes first really changes. 0: off. Not during run().
+  void set_jitter(uint64_t seed);
+
  private:
   void stop();
   struct State;
