@@ -91,9 +91,8 @@ class Communicator {
 
 // `ranks` communicators of one group over threads of this process, index = rank. Each is used by
 // one thread at a time. `spin`: poll before sleeping; switch it off when ranks and their compute
-// threads outnumber cores. `reorder`: a fault to put in, see reordering.h.
-std::vector<std::unique_ptr<Communicator>> make_thread_communicators(int ranks, bool spin,
-                                                                     bool reorder = false);
+// threads outnumber cores.
+std::vector<std::unique_ptr<Communicator>> make_thread_communicators(int ranks, bool spin);
 
 // Runs body(communicator) for each rank in a thread of its own and waits for all. The first
 // exception aborts the group and is rethrown here, prefixed with its rank.
