@@ -15,6 +15,9 @@ inline constexpr std::array kStatuses{Status::pass, Status::fail, Status::inconc
                                       Status::skipped, Status::error};
 inline constexpr std::array kNorms{NormKind::layer_norm, NormKind::rms_norm};
 inline constexpr std::array kActivations{Activation::gelu, Activation::swiglu};
+inline constexpr std::array kSchedules{PipelineSchedule::gpipe, PipelineSchedule::one_f_one_b,
+                                       PipelineSchedule::interleaved};
+inline constexpr std::array kRecomputes{Recompute::none, Recompute::selective, Recompute::full};
 inline constexpr std::array kPositions{Position::learned, Position::rope};
 inline constexpr std::array kBackends{Backend::cpu, Backend::cuda};
 inline constexpr std::array kPrecisions{Precision::fp32, Precision::tf32,   Precision::bf16,
@@ -174,10 +177,13 @@ void fields(Archive& archive, Layout& value) {
   archive("dp", value.dp);
   archive("tp", value.tp);
   archive("pp", value.pp);
+  archive("vp", value.vp);
   archive("cp", value.cp);
   archive("ep", value.ep);
   archive("sequence_parallel", value.sequence_parallel);
   archive("zero_stage", value.zero_stage);
+  archive.choice("schedule", value.schedule, kSchedules);
+  archive.choice("recompute", value.recompute, kRecomputes);
 }
 
 template <class Archive>

@@ -62,10 +62,6 @@ int64_t small_parameters(const Model& m) {
   return total;
 }
 
-std::string axis(const char* name, int size) {
-  return size == 1 ? "" : fmt::format(".{}{}", name, size);
-}
-
 }  // namespace
 
 int64_t parameter_count(const Model& model) {
@@ -86,15 +82,6 @@ double flops_per_step(const Model& model, int64_t tokens, int64_t sequence_lengt
   const double attention = 6.0 * static_cast<double>(model.layers * model.heads * widths) *
                            static_cast<double>(sequence_length) / 2;
   return static_cast<double>(tokens) * (6.0 * static_cast<double>(weights) + attention);
-}
-
-std::string to_string(const Layout& layout) {
-  std::string text = axis("dp", layout.dp) + axis("tp", layout.tp) + axis("pp", layout.pp) +
-                     axis("cp", layout.cp) + axis("ep", layout.ep);
-  if (text.empty()) text = ".dp1";
-  if (layout.sequence_parallel) text += ".sp";
-  if (layout.zero_stage > 0) text += fmt::format(".zero{}", layout.zero_stage);
-  return text.substr(1);
 }
 
 std::string Case::id() const {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "harness/plan/knobs.h"
+#include "harness/plan/layout.h"
 
 namespace dettax {
 
@@ -70,16 +71,6 @@ int64_t parameter_count(const Model& model);
 // `sequence_length`: 6 per parameter of a matrix multiplication and token, plus 12 * layers * heads
 // * head_width * sequence_length / 2 (causal) a token.
 double flops_per_step(const Model& model, int64_t tokens, int64_t sequence_length);
-
-// Sizes of the parallel axes; printed as dp2.tp4.pp2, axes of size 1 left out ("dp1" if all are),
-// then .sp with sequence parallelism and .zero1 with optimizer sharding of that stage.
-struct Layout {
-  int dp = 1, tp = 1, pp = 1, cp = 1, ep = 1;
-  bool sequence_parallel = false;
-  int zero_stage = 0;
-  int ranks() const { return dp * tp * pp * cp; }  // ep lies inside dp
-};
-std::string to_string(const Layout& layout);
 
 struct Topology {
   int nodes = 1;

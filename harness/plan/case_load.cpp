@@ -14,64 +14,6 @@ constexpr IntegerRange kAxis{1, 1'000'000};
 constexpr IntegerRange kBatch{1, 1'000'000'000};
 constexpr size_t kMostCases = 10'000;
 
-const std::vector<std::string>& axis_names() {
-  static const std::vector<std::string> names = {"dp", "tp", "pp", "cp", "ep"};
-  return names;
-}
-
-int* axis_of(Layout& layout, const std::string& name) {
-  if (name == "dp") return &layout.dp;
-  if (name == "tp") return &layout.tp;
-  if (name == "pp") return &layout.pp;
-  if (name == "cp") return &layout.cp;
-  return name == "ep" ? &layout.ep : nullptr;
-}
-
-// One part of dp2.tp4.sp.zero1; false if it is none.
-bool read_layout_part(std::string_view part, Layout& layout) {
-  if (part == "sp") return layout.sequence_parallel = true;
-  const size_t digit = part.find_first_of("0123456789");
-  if (digit == std::string_view::npos) return false;
-  int size = 0;
-  const char* end = part.data() + part.size();
-  const auto [stop, error] = std::from_chars(part.data() + digit, end, size);
-  if (error != std::errc() || stop != end) return false;
-  const std::string name(part.substr(0, digit));
-  if (name == "zero" && size <= 3) {
-    layout.zero_stage = size;
-    return true;
-  }
-  int* axis = axis_of(layout, name);
-  if (axis == nullptr || size < 1 || size > kAxis.high) return false;
-  *axis = size;
-  return true;
-}
-
-Layout read_layout(const Yaml& node, const std::string& key) {
-  Layout layout;
-  if (node.kind == Yaml::Kind::map) {
-    MapReader reader(node, key);
-    for (const std::string& name : axis_names())
-      reader.integer(name, *axis_of(layout, name), kAxis);
-    reader.flag("sequence_parallel", layout.sequence_parallel);
-    reader.integer("zero_stage", layout.zero_stage, {0, 3});
-    reader.finish();
-  } else {
-    for (const std::string& part : split(read_text(node, key), '.')) {
-      if (read_layout_part(part, layout)) continue;
-      throw config_error(
-          node, key,
-          fmt::format("\"{}\" is no part of a layout; it must be like dp2.tp4.pp2.sp.zero1 "
-                      "(axes {})",
-                      part, join(axis_names(), ", ")));
-    }
-  }
-  if (layout.dp % layout.ep != 0) {
-    throw config_error(node, key, fmt::format("ep ({}) must divide dp ({})", layout.ep, layout.dp));
-  }
-  return layout;
-}
-
 void read_batch(MapReader& reader, Case& planned) {
   const Yaml& node = reader.require("batch");
   MapReader keys(node, reader.path("batch"));

@@ -11,6 +11,8 @@ namespace dettax {
 // References inside a suite: a name or path, or a mapping whose keys lie over those of its `base`.
 Model read_model(const Yaml& node, const std::string& key);
 Mode read_mode(const Yaml& node, const std::string& key);
+// A mapping, or text such as dp2.tp4.pp2.sp.zero1.
+Layout read_layout(const Yaml& node, const std::string& key);
 
 // All cases of one entry of `cases`: the cross product of its lists.
 std::vector<Case> read_cases(const Yaml& entry, const std::string& key);
@@ -23,6 +25,8 @@ Yaml case_yaml(const Case& planned);
 // Name tables of the enumerations, in the order of their values.
 const std::vector<std::string>& precision_words();
 const std::vector<std::string>& backend_words();
+const std::vector<std::string>& schedule_words();
+const std::vector<std::string>& recompute_words();
 const std::vector<std::string>& norm_words();
 const std::vector<std::string>& activation_words();
 const std::vector<std::string>& position_words();

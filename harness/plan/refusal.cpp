@@ -12,18 +12,12 @@ namespace {
 using Reason = std::optional<std::string>;
 
 Reason unsupported_part(const Case& planned) {
-  const Layout& layout = planned.layout;
   if (planned.backend == Backend::cuda) {
     return "backend cuda is not available: this build has no CUDA backend; use backend: cpu";
   }
   if (planned.precision != Precision::fp32) {
     return fmt::format("precision {} is not available on the cpu backend yet; use fp32",
                        to_string(planned.precision));
-  }
-  if (layout.ranks() != layout.dp || layout.ep > 1 || layout.sequence_parallel ||
-      layout.zero_stage > 0) {
-    return fmt::format("layout {} is not available yet; only data parallelism (dpN) is",
-                       to_string(layout));
   }
   if (planned.topology.nodes > 1) {
     return fmt::format("topology.nodes {} is not available yet; ranks are threads of one process",
@@ -93,6 +87,7 @@ Reason too_large(const Case& planned, const Mode& mode, int64_t available_bytes)
 
 std::optional<std::string> refusal(const Case& planned, const Mode& mode, int64_t available_bytes) {
   if (Reason reason = unsupported_part(planned)) return reason;
+  if (Reason reason = layout_refusal(planned)) return reason;
   if (Reason reason = unusable_data(planned)) return reason;
   if (Reason reason = not_invariant(planned, mode)) return reason;
   return too_large(planned, mode, available_bytes);

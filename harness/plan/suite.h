@@ -92,6 +92,8 @@ struct MemoryEstimate {
 };
 MemoryEstimate estimate_memory(const Case& planned, const Mode& mode);
 
+// Why this layout cannot split this model and batch, if it cannot.
+std::optional<std::string> layout_refusal(const Case& planned);
 // Reason why this case cannot run here and now (unsupported part, does not fit into memory,
 // impossible layout), or nothing.
 std::optional<std::string> refusal(const Case& planned, const Mode& mode, int64_t available_bytes);

@@ -33,10 +33,13 @@ Yaml layout_yaml(const Layout& layout) {
   return yaml_map({{"dp", integer(layout.dp)},
                    {"tp", integer(layout.tp)},
                    {"pp", integer(layout.pp)},
+                   {"vp", integer(layout.vp)},
                    {"cp", integer(layout.cp)},
                    {"ep", integer(layout.ep)},
                    {"sequence_parallel", flag(layout.sequence_parallel)},
-                   {"zero_stage", integer(layout.zero_stage)}});
+                   {"zero_stage", integer(layout.zero_stage)},
+                   {"schedule", text(to_string(layout.schedule))},
+                   {"recompute", text(to_string(layout.recompute))}});
 }
 
 Yaml optimizer_yaml(const Optimizer& optimizer) {

@@ -41,7 +41,7 @@ void initial_values(const ParameterSpec& spec, uint64_t seed, int64_t begin, int
     std::fill(values, values + (end - begin), spec.constant);
     return;
   }
-  const int64_t filled = std::clamp(spec.initialised_rows * spec.columns, begin, end);
+  const int64_t filled = std::clamp(spec.initialised_rows * spec.whole_columns, begin, end);
   float* rest = normal_values(spec, seed, begin, filled, values);
   std::fill(rest, values + (end - begin), 0.0F);
 }

@@ -1,32 +1,78 @@
 #include "harness/train/model_layout.h"
 
 #include <cmath>
+#include <numeric>
 #include <utility>
+
+#include "harness/base/error.h"
 
 namespace dettax {
 namespace {
 
 constexpr double kDeviation = 0.02;
 
+// A whole tensor before it is cut.
+ParameterSpec matrix_spec(std::string name, int64_t rows, int64_t columns, double deviation) {
+  ParameterSpec spec;
+  spec.name = std::move(name);
+  spec.matrix = true;
+  spec.deviation = deviation;
+  spec.rows = spec.whole_rows = spec.initialised_rows = rows;
+  spec.columns = spec.whole_columns = columns;
+  spec.blocks = {{0, rows}};
+  return spec;
+}
+ParameterSpec vector_spec(std::string name, int64_t count, float constant) {
+  ParameterSpec spec;
+  spec.name = std::move(name);
+  spec.constant = constant;
+  spec.rows = spec.whole_rows = count;
+  spec.blocks = {{0, count}};
+  return spec;
+}
+
+// The part of `index` out of `parts` of each of the sections (sizes in rows) that the tensor is made of.
+void cut_rows(ParameterSpec& spec, const std::vector<int64_t>& sections, int parts, int index) {
+  spec.blocks.clear();
+  spec.rows = 0;
+  int64_t first = 0;
+  for (const int64_t section : sections) {
+    const int64_t share = section / parts;
+    spec.blocks.push_back({first + share * index, share});
+    spec.rows += share;
+    first += section;
+  }
+}
+void cut_columns(ParameterSpec& spec, int parts, int index) {
+  spec.columns = spec.whole_columns / parts;
+  spec.first_column = spec.columns * index;
+}
+
 class LayoutBuilder {
  public:
-  explicit LayoutBuilder(const Model& model) : model_(model) {}
+  LayoutBuilder(const Model& model, const ModelPart& part) : model_(model), part_(part) {}
 
-  int matrix(std::string name, int64_t rows, int64_t columns, double deviation,
-             int64_t initialised_rows) {
-    return add({std::move(name), rows, columns, true, 0, deviation, initialised_rows});
+  int add(ParameterSpec spec) {
+    parameters_.push_back(std::move(spec));
+    return static_cast<int>(parameters_.size()) - 1;
   }
-  LinearParameters linear(const std::string& name, int64_t out, int64_t in, double deviation) {
-    LinearParameters linear;
-    linear.weight = matrix(name + ".weight", out, in, deviation, out);
-    if (model_.bias) linear.bias = add({name + ".bias", 1, out, false, 0, 0, 0});
-    return linear;
+  // Rows by token; padded rows stay zero. Cut into neighbouring ranges of the vocabulary.
+  int token_table(const char* name) {
+    ParameterSpec spec = matrix_spec(name, model_.padded_vocabulary(), model_.width, kDeviation);
+    spec.initialised_rows = model_.vocabulary;
+    cut_rows(spec, {spec.rows}, part_.tp, part_.tp_index);
+    return add(std::move(spec));
   }
+  // Weight [out, in] and bias, cut by output: each section of it separately, as heads of queries, keys and values are.
+  LinearParameters column_parallel(const std::string& name, const std::vector<int64_t>& sections,
+                                   int64_t in);
+  // Cut by input; the bias is whole everywhere and added once.
+  LinearParameters row_parallel(const std::string& name, int64_t out, int64_t in, double deviation);
   NormParameters norm(const std::string& name) {
     NormParameters norm;
-    norm.gamma = add({name + ".weight", 1, model_.width, false, 1, 0, 0});
+    norm.gamma = add(vector_spec(name + ".weight", model_.width, 1));
     if (model_.bias && model_.norm == NormKind::layer_norm) {
-      norm.beta = add({name + ".bias", 1, model_.width, false, 0, 0, 0});
+      norm.beta = add(vector_spec(name + ".bias", model_.width, 0));
     }
     return norm;
   }
@@ -34,14 +80,34 @@ class LayoutBuilder {
   std::vector<ParameterSpec> take() { return std::move(parameters_); }
 
  private:
-  int add(ParameterSpec spec) {
-    parameters_.push_back(std::move(spec));
-    return static_cast<int>(parameters_.size()) - 1;
-  }
-
   const Model& model_;
+  const ModelPart& part_;
   std::vector<ParameterSpec> parameters_;
 };
+
+LinearParameters LayoutBuilder::column_parallel(const std::string& name,
+                                                const std::vector<int64_t>& sections, int64_t in) {
+  const int64_t out = std::accumulate(sections.begin(), sections.end(), int64_t{0});
+  LinearParameters linear;
+  ParameterSpec weight = matrix_spec(name + ".weight", out, in, kDeviation);
+  cut_rows(weight, sections, part_.tp, part_.tp_index);
+  linear.weight = add(std::move(weight));
+  if (!model_.bias) return linear;
+  ParameterSpec bias = vector_spec(name + ".bias", out, 0);
+  cut_rows(bias, sections, part_.tp, part_.tp_index);
+  linear.bias = add(std::move(bias));
+  return linear;
+}
+
+LinearParameters LayoutBuilder::row_parallel(const std::string& name, int64_t out, int64_t in,
+                                             double deviation) {
+  LinearParameters linear;
+  ParameterSpec weight = matrix_spec(name + ".weight", out, in, deviation);
+  cut_columns(weight, part_.tp, part_.tp_index);
+  linear.weight = add(std::move(weight));
+  if (model_.bias) linear.bias = add(vector_spec(name + ".bias", out, 0));
+  return linear;
+}
 
 LayerParameters LayoutBuilder::layer(int64_t index) {
   const std::string name = "layer" + std::to_string(index);
@@ -51,31 +117,79 @@ LayerParameters LayoutBuilder::layer(int64_t index) {
       kDeviation / std::sqrt(2.0 * static_cast<double>(model_.published_layers));
   LayerParameters layer;
   layer.norm1 = norm(name + ".norm1");
-  layer.qkv = linear(name + ".attention.qkv", qkv_width(model_), model_.width, kDeviation);
-  layer.projection = linear(name + ".attention.projection", model_.width, attention_width(model_),
-                            residual_deviation);
+  const int64_t queries = attention_width(model_);
+  const int64_t keys = model_.key_value_heads * model_.head_width;
+  layer.qkv = column_parallel(name + ".attention.qkv", {queries, keys, keys}, model_.width);
+  layer.projection =
+      row_parallel(name + ".attention.projection", model_.width, queries, residual_deviation);
   layer.norm2 = norm(name + ".norm2");
-  layer.up = linear(name + ".mlp.up", up_width(model_), model_.width, kDeviation);
-  layer.down = linear(name + ".mlp.down", model_.width, model_.ffn_width, residual_deviation);
+  const int64_t ffn = model_.ffn_width;
+  const std::vector<int64_t> up =
+      model_.activation == Activation::swiglu ? std::vector{ffn, ffn} : std::vector{ffn};
+  layer.up = column_parallel(name + ".mlp.up", up, model_.width);
+  layer.down = row_parallel(name + ".mlp.down", model_.width, ffn, residual_deviation);
   return layer;
 }
 
 }  // namespace
 
-ModelLayout make_model_layout(const Model& model) {
-  LayoutBuilder builder(model);
-  ModelLayout layout;
-  layout.embedding = builder.matrix("embedding.weight", model.padded_vocabulary(), model.width,
-                                    kDeviation, model.vocabulary);
-  if (model.position == Position::learned) {
-    layout.position =
-        builder.matrix("position.weight", model.context, model.width, kDeviation, model.context);
+Run run_at(const ParameterSpec& spec, int64_t index) {
+  const int64_t row = index / spec.columns;
+  const int64_t column = index % spec.columns;
+  int64_t before = 0;  // rows held before the block
+  for (const RowBlock& block : spec.blocks) {
+    if (row >= before + block.count) {
+      before += block.count;
+      continue;
+    }
+    const int64_t whole_row = block.first + row - before;
+    const int64_t whole_index = whole_row * spec.whole_columns + spec.first_column + column;
+    if (spec.columns < spec.whole_columns) return {whole_index, spec.columns - column};
+    return {whole_index, (before + block.count) * spec.columns - index};
   }
-  for (int64_t i = 0; i < model.layers; ++i) layout.layers.push_back(builder.layer(i));
-  layout.final_norm = builder.norm("final_norm");
-  layout.head = model.tied_head ? layout.embedding
-                                : builder.matrix("head.weight", model.padded_vocabulary(),
-                                                 model.width, kDeviation, model.vocabulary);
+  throw Error(ErrorKind::internal, spec.name + " has no element " + std::to_string(index));
+}
+
+ModelPart whole_model(const Model& model) {
+  ModelPart part;
+  part.layers.resize(static_cast<size_t>(model.layers));
+  std::iota(part.layers.begin(), part.layers.end(), 0);
+  return part;
+}
+
+ModelPart part_of(const Model& model, const Layout& layout, const MeshPosition& position) {
+  ModelPart part;
+  part.tp = layout.tp;
+  part.tp_index = position.tp;
+  part.ep = layout.ep;
+  part.ep_index = position.dp % layout.ep;
+  const int64_t chunk = model.layers / (int64_t{layout.pp} * layout.vp);
+  for (int v = 0; v < layout.vp; ++v) {
+    const int64_t first = (int64_t{v} * layout.pp + position.pp) * chunk;
+    for (int64_t i = 0; i < chunk; ++i) part.layers.push_back(first + i);
+  }
+  part.embedding = position.pp == 0;
+  part.head = position.pp == layout.pp - 1;
+  return part;
+}
+
+ModelLayout make_model_layout(const Model& model, const ModelPart& part) {
+  LayoutBuilder builder(model, part);
+  ModelLayout layout;
+  // A tied table is where either of its uses is.
+  if (part.embedding || (part.head && model.tied_head)) {
+    layout.embedding = builder.token_table("embedding.weight");
+  }
+  if (part.embedding && model.position == Position::learned) {
+    layout.position =
+        builder.add(matrix_spec("position.weight", model.context, model.width, kDeviation));
+  }
+  layout.layers.resize(static_cast<size_t>(model.layers));
+  for (const int64_t i : part.layers) layout.layers[static_cast<size_t>(i)] = builder.layer(i);
+  if (part.head) {
+    layout.final_norm = builder.norm("final_norm");
+    layout.head = model.tied_head ? layout.embedding : builder.token_table("head.weight");
+  }
   layout.parameters = builder.take();
   return layout;
 }

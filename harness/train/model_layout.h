@@ -4,23 +4,54 @@
 #include <string>
 #include <vector>
 
+#include "harness/comm/mesh.h"
 #include "harness/plan/case.h"
 
 namespace dettax {
 
-// One trainable tensor: its name, shape and how it starts.
+// Rows [first, first + count) of a whole tensor.
+struct RowBlock {
+  int64_t first = 0, count = 0;
+};
+
+// One trainable tensor, or the part of it that a rank holds: some blocks of its rows, and of each row columns from first_column on.
+// A vector of n is n rows of one column.
 struct ParameterSpec {
   std::string name;
-  int64_t rows = 1;
-  int64_t columns = 0;
-  bool matrix = false;   // two-dimensional; weight decay is for these
-  float constant = 0;    // vectors start at it
-  double deviation = 0;  // matrices start normally distributed
+  int64_t rows = 0, columns = 1;  // held here
+  bool matrix = false;            // two-dimensional; weight decay is for these
+  float constant = 0;             // vectors start at it
+  double deviation = 0;           // matrices start normally distributed
   int64_t initialised_rows =
-      0;  // of a matrix; the rest is padding of the vocabulary and stays zero
+      0;  // of the whole matrix; the rest is padding of the vocabulary and stays zero
+
+  int64_t whole_rows = 0, whole_columns = 1;
+  std::vector<RowBlock> blocks;  // of the whole tensor, in the order in which they stand here
+  int64_t first_column = 0;
 
   int64_t count() const { return rows * columns; }
+  int64_t whole_count() const { return whole_rows * whole_columns; }
+  bool sharded() const { return count() != whole_count(); }
 };
+
+// Elements held here that are neighbours in the whole tensor as well.
+struct Run {
+  int64_t whole_index = 0, count = 0;
+};
+// The longest run that begins with the element `index` of those held.
+Run run_at(const ParameterSpec& spec, int64_t index);
+
+// Which part of a model a rank holds. Experts and layers are counted in the whole model.
+struct ModelPart {
+  int tp = 1, tp_index = 0;
+  int ep = 1, ep_index = 0;
+  std::vector<int64_t> layers;  // ascending
+  bool embedding = true;        // and the position table
+  bool head = true;             // and the final norm
+};
+ModelPart whole_model(const Model& model);
+// What the rank at this position of the mesh holds. With vp chunks a stage has every pp-th chunk.
+ModelPart part_of(const Model& model, const Layout& layout, const MeshPosition& position);
 
 // Indices into ModelLayout::parameters; absent is kNoParameter.
 inline constexpr int kNoParameter = -1;
@@ -35,17 +66,17 @@ struct LayerParameters {
   LinearParameters qkv, projection, up, down;  // up: gate and up in one for swiglu
 };
 
-// The trainable tensors of a model in forward order, which is also their order in memory.
+// The trainable tensors a rank holds, in forward order, which is also their order in memory.
 struct ModelLayout {
   std::vector<ParameterSpec> parameters;
   int embedding = kNoParameter;
   int position = kNoParameter;
-  std::vector<LayerParameters> layers;
+  std::vector<LayerParameters> layers;  // of the whole model; those held elsewhere are absent
   NormParameters final_norm;
   int head = kNoParameter;  // the embedding if tied
 };
 
-ModelLayout make_model_layout(const Model& model);
+ModelLayout make_model_layout(const Model& model, const ModelPart& part);
 
 inline int64_t attention_width(const Model& model) { return model.heads * model.head_width; }
 inline int64_t qkv_width(const Model& model) {

@@ -20,6 +20,17 @@ struct Piece {
   int64_t begin, end;
 };
 
+// Elements from `begin` of those held.
+void initial_part(const ParameterSpec& spec, uint64_t seed, int64_t begin,
+                  std::vector<float>& values) {
+  for (size_t done = 0; done < values.size();) {
+    const Run run = run_at(spec, begin + static_cast<int64_t>(done));
+    const auto count = std::min(run.count, static_cast<int64_t>(values.size() - done));
+    initial_values(spec, seed, run.whole_index, run.whole_index + count, values.data() + done);
+    done += static_cast<size_t>(count);
+  }
+}
+
 std::vector<Piece> pieces_of(const ModelLayout& layout) {
   constexpr int64_t kPiece = 1 << 18;
   std::vector<Piece> pieces;
@@ -55,7 +66,7 @@ Tensor ParameterStore::view(const Buffer& buffer, int parameter, int64_t extra) 
   const ParameterSpec& spec = layout_.parameters[static_cast<size_t>(parameter)];
   float* data = static_cast<float*>(buffer.data()) + offset(parameter) + extra;
   return spec.matrix ? make_tensor(data, DType::f32, {spec.rows, spec.columns})
-                     : make_tensor(data, DType::f32, {spec.columns});
+                     : make_tensor(data, DType::f32, {spec.rows});
 }
 
 Tensor ParameterStore::gradient(int parameter, int copy) const {
@@ -92,8 +103,8 @@ void ParameterStore::reset(uint64_t seed, int threads) {
     for (size_t i = next++; i < pieces.size(); i = next++) {
       const Piece& piece = pieces[i];
       values.resize(static_cast<size_t>(piece.end - piece.begin));
-      initial_values(layout_.parameters[static_cast<size_t>(piece.parameter)], seed, piece.begin,
-                     piece.end, values.data());
+      initial_part(layout_.parameters[static_cast<size_t>(piece.parameter)], seed, piece.begin,
+                   values);
       const std::lock_guard lock(device_mutex);
       device_.copy_from_host(value(piece.parameter).f32() + piece.begin, values.data(),
                              values.size() * sizeof(float));

@@ -50,7 +50,7 @@ class ParameterStore {
   Buffer weights_, gradients_, first_moment_, second_moment_;
 };
 
-// Elements [begin, end) of a parameter as they start.
+// Elements [begin, end) of a whole parameter as they start.
 void initial_values(const ParameterSpec& spec, uint64_t seed, int64_t begin, int64_t end,
                     float* values);
 

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "harness/base/error.h"
+#include "harness/plan/suite.h"
 
 namespace dettax {
 namespace {
@@ -12,12 +13,11 @@ void require(bool met, ErrorKind kind, const std::string& message) {
 }
 
 void require_layout(const Case& planned, int ranks) {
-  const Layout& l = planned.layout;
-  require(
-      l.tp == 1 && l.pp == 1 && l.cp == 1 && l.ep == 1 && !l.sequence_parallel && l.zero_stage == 0,
-      ErrorKind::unsupported, "layout " + to_string(l) + ": only data parallelism is implemented");
-  require(l.dp == ranks, ErrorKind::internal,
-          "layout " + to_string(l) + " in a group of " + std::to_string(ranks) + " ranks");
+  const auto reason = layout_refusal(planned);
+  require(!reason, ErrorKind::unsupported, reason.value_or(""));
+  require(planned.layout.ranks() == ranks, ErrorKind::internal,
+          "layout " + to_string(planned.layout) + " in a group of " + std::to_string(ranks) +
+              " ranks");
 }
 
 void require_model(const Model& m) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "harness/comm/mesh.h"
 #include "harness/device/device.h"
 #include "harness/plan/case.h"
 #include "harness/train/activations.h"
@@ -15,6 +16,7 @@ namespace dettax {
 struct StepContext {
   const Model& model;
   const Knobs& knobs;
+  const Mesh& mesh;
   const ModelLayout& layout;
   Ops& ops;
   Probe& probe;

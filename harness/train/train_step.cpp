@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "harness/base/error.h"
+#include "harness/comm/mesh.h"
 #include "harness/train/activations.h"
 #include "harness/train/ends.h"
 #include "harness/train/gradient_reduction.h"
@@ -29,6 +30,7 @@ struct TrainStep::Impl {
   const Knobs knobs;
   Device& device;
   Communicator& communicator;
+  const Mesh mesh;
   const ModelLayout layout;
   const GradientTree tree;
   ParameterStore parameters;
@@ -71,7 +73,9 @@ TrainStep::Impl::Impl(const Case& planned_case, const Mode& mode, Device& on, Co
       knobs(mode.knobs),
       device(on),
       communicator(group),
-      layout(make_model_layout(planned.model)),
+      mesh(planned.layout, group),
+      layout(make_model_layout(planned.model,
+                               part_of(planned.model, planned.layout, mesh.position()))),
       tree{GradientTree::wanted(knobs), planned.micro_batches()},
       parameters(layout, gradient_shape(planned, tree), device),
       buckets(make_buckets(layout, parameters)),
@@ -83,6 +87,7 @@ TrainStep::Impl::Impl(const Case& planned_case, const Mode& mode, Device& on, Co
       probe(planned.model.layers, planned.micro_batches()),
       context{planned.model,
               knobs,
+              mesh,
               layout,
               device.ops(),
               probe,

@@ -135,7 +135,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{suite(kBatch + "  layout: dp2.zp3\n"),
             ":5: cases.0.layout: \"zp3\" is no part of a layout; it must be like "
             "dp2.tp4.pp2.sp.zero1 (axes "
-            "dp, tp, pp, cp, ep)"},
+            "dp, tp, pp, vp, cp, ep; sp, zero1, zero3, gpipe, selective, full)"},
         Bad{suite(kBatch + "  layout: {dp: 2, ep: 4}\n"),
             ":5: cases.0.layout: ep (4) must divide dp (2)"},
         Bad{suite("  layout: dp3\n" + kBatch),

@@ -34,7 +34,7 @@ TEST(Refusal, NamesWhatIsNotThere) {
             "backend cuda is not available: this build has no CUDA backend; use backend: cpu");
   planned = tiny();
   planned.layout.tp = 2;
-  EXPECT_EQ(reason(planned), "layout tp2 is not available yet; only data parallelism (dpN) is");
+  EXPECT_EQ(reason(planned), "layout tp2: tensor parallelism is not available yet");
   planned = tiny();
   planned.model = load_model("mixtral-8x7b");
   EXPECT_EQ(reason(planned), "model mixtral-8x7b has experts, which are not available yet");

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <memory>
+
+#include "harness/comm/communicator.h"
+#include "harness/plan/layout.h"
+
+namespace dettax {
+
+// Where a rank stands on each axis of a layout.
+struct MeshPosition {
+  int dp = 0, tp = 0, pp = 0, cp = 0;
+  friend bool operator==(const MeshPosition&, const MeshPosition&) = default;
+};
+// tp runs fastest, then cp, dp, pp. The inverse of each other.
+MeshPosition position_of(const Layout& layout, int rank);
+int rank_of(const Layout& layout, const MeshPosition& position);
+
+// The groups of ranks that one rank belongs to. Made by all ranks of the world at once; the world must outlive it.
+// Every group exists, with one rank where its axis has size 1.
+class Mesh {
+ public:
+  Mesh(const Layout& layout, Communicator& world);
+
+  const Layout& layout() const { return layout_; }
+  const MeshPosition& position() const { return position_; }
+
+  Communicator& world() const { return world_; }
+  Communicator& tensor() const { return *tensor_; }    // ranks that share each layer, ordered by tp
+  Communicator& context() const { return *context_; }  // that share each sequence
+  Communicator& pipeline() const { return *pipeline_; }  // that hold one layer after the other
+  Communicator& data() const { return *data_; }          // same weights, other samples
+  // Same weights of a dense layer: data x context. Their gradients are added. In order of dp, then cp.
+  Communicator& replicas() const { return *replicas_; }
+  // Ranks that share the experts of a layer: neighbours on dp.
+  Communicator& expert() const { return *expert_; }
+  // Same weights of an expert: every ep-th rank of data, times context.
+  Communicator& expert_replicas() const { return *expert_replicas_; }
+  // All ranks that hold parts of one copy of the model: tensor x pipeline.
+  Communicator& model() const { return *model_; }
+
+  int expert_index() const { return position_.dp % layout_.ep; }
+  bool first_stage() const { return position_.pp == 0; }
+  bool last_stage() const { return position_.pp == layout_.pp - 1; }
+
+ private:
+  const Layout layout_;
+  const MeshPosition position_;
+  Communicator& world_;
+  std::unique_ptr<Communicator> tensor_, context_, pipeline_, data_, replicas_, expert_,
+      expert_replicas_, model_;
+};
+
+}  // namespace dettax

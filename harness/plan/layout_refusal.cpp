@@ -1,0 +1,79 @@
+#include <fmt/format.h>
+
+#include "harness/plan/suite.h"
+
+namespace dettax {
+namespace {
+
+using Reason = std::optional<std::string>;
+
+Reason not_divisible(const char* what, int64_t value, const char* axis, int64_t by) {
+  if (by <= 1 || value % by == 0) return std::nullopt;
+  return fmt::format("{} {} is not divisible by {} {}", what, value, axis, by);
+}
+
+// What is not built yet. A part leaves this list when it comes.
+Reason not_available(const Layout& l) {
+  const char* part = l.tp > 1 || l.sequence_parallel                                 ? "tensor"
+                     : l.pp > 1 || l.vp > 1 || l.schedule == PipelineSchedule::gpipe ? "pipeline"
+                     : l.cp > 1                                                      ? "context"
+                     : l.ep > 1                                                      ? "expert"
+                                                                                     : nullptr;
+  if (part != nullptr)
+    return fmt::format("layout {}: {} parallelism is not available yet", to_string(l), part);
+  if (l.zero_stage > 0)
+    return fmt::format("layout {}: optimizer sharding is not available yet", to_string(l));
+  if (l.recompute != Recompute::none)
+    return fmt::format("layout {}: recomputation is not available yet", to_string(l));
+  return std::nullopt;
+}
+
+Reason uneven_tensor(const Case& planned) {
+  const Model& m = planned.model;
+  const int64_t tp = planned.layout.tp;
+  for (const Reason& reason :
+       {not_divisible("model.heads", m.heads, "tp", tp),
+        not_divisible("model.key_value_heads", m.key_value_heads, "tp", tp),
+        not_divisible("model.ffn_width", m.ffn_width, "tp", tp),
+        not_divisible("padded vocabulary", m.padded_vocabulary(), "tp", tp)}) {
+    if (reason) return reason;
+  }
+  if (!planned.layout.sequence_parallel) return std::nullopt;
+  const int64_t rows = planned.batch.micro * planned.batch.sequence_length / planned.layout.cp;
+  return not_divisible("rows of a micro-batch", rows, "tp", tp);
+}
+
+Reason uneven_pipeline(const Case& planned) {
+  const Layout& l = planned.layout;
+  const int64_t chunks = int64_t{l.pp} * l.vp;
+  if (Reason reason = not_divisible("model.layers", planned.model.layers, "pp * vp", chunks))
+    return reason;
+  if (l.schedule != PipelineSchedule::interleaved) return std::nullopt;
+  return not_divisible("micro-batches", planned.micro_batches(), "pp (interleaved)", l.pp);
+}
+
+Reason uneven_experts(const Case& planned) {
+  const Layout& l = planned.layout;
+  if (l.ep == 1) return std::nullopt;
+  if (!planned.model.moe)
+    return fmt::format("layout {}: model {} has no experts to spread over ep {}", to_string(l),
+                       planned.model.name, l.ep);
+  return not_divisible("model.moe.experts", planned.model.moe->experts, "ep", l.ep);
+}
+
+}  // namespace
+
+std::optional<std::string> layout_refusal(const Case& planned) {
+  if (Reason reason = not_available(planned.layout)) return reason;
+  if (Reason reason = uneven_tensor(planned)) return reason;
+  if (Reason reason = uneven_pipeline(planned)) return reason;
+  // Each rank has two pieces of every sequence, one from each end, so that causal work is even.
+  if (planned.layout.cp > 1) {
+    if (Reason reason = not_divisible("batch.sequence_length", planned.batch.sequence_length,
+                                      "2 * cp", 2 * int64_t{planned.layout.cp}))
+      return reason;
+  }
+  return uneven_experts(planned);
+}
+
+}  // namespace dettax
