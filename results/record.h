@@ -38,7 +38,9 @@ struct Block {
   double start_seconds = 0;  // since the first block of the case
   bool repeated = false;     // guards were over their limit and the round was run again: kept here,
                              // out of all estimates
-  std::vector<std::vector<double>> step_time_seconds;  // [rank][step], raw
+  std::vector<std::vector<double>> step_time_seconds;  // [rank][step], raw, by the host's clock
+  std::vector<std::vector<double>>
+      device_step_time_seconds;  // likewise, by the device's; empty where it has no clock of its own
   double steal_ratio = 0;  // CPU time stolen by the hypervisor, of the block's wall time and cores
   double other_load_ratio = 0;  // CPU time of other processes, likewise
   double pressure_ratio =

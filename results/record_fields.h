@@ -55,6 +55,7 @@ void fields(Archive& archive, Block& value) {
   archive("start_seconds", value.start_seconds);
   archive("repeated", value.repeated);
   archive("step_time_seconds", value.step_time_seconds);
+  archive("device_step_time_seconds", value.device_step_time_seconds);
   archive("steal_ratio", value.steal_ratio);
   archive("other_load_ratio", value.other_load_ratio);
   archive("pressure_ratio", value.pressure_ratio);

@@ -9,6 +9,7 @@
 #include "harness/base/format.h"
 #include "harness/measure/measure.h"
 #include "harness/measure/robust.h"
+#include "harness/measure/synchronisation.h"
 
 namespace dettax {
 namespace {
@@ -40,11 +41,13 @@ double median_seconds(const std::vector<Point>& points) {
   return median(std::move(seconds));
 }
 
-// Every step of the arm's counted blocks, slowest rank, with where it stands.
+// Every step of the arm's counted blocks that has a time of its own, slowest rank, with where it
+// stands.
 std::vector<OutlyingStep> all_steps(const std::vector<Block>& blocks) {
   std::vector<OutlyingStep> steps;
   for (const Block& block : blocks) {
     if (block.repeated || block.step_time_seconds.empty()) continue;
+    if (!synchronisation(block).trusted()) continue;
     size_t count = block.step_time_seconds.front().size();
     for (const auto& rank : block.step_time_seconds) count = std::min(count, rank.size());
     for (size_t step = 0; step < count; ++step) {
@@ -95,6 +98,21 @@ void add_outliers(const std::string& name, const std::vector<Block>& arm,
         steps.size(), all_steps(*blocks).size(), who, format_signed_percent(worst->ratio - 1),
         worst->round));
   }
+}
+
+void add_synchronisation(const std::string& name, const std::vector<Block>& blocks,
+                         std::vector<std::string>& out) {
+  Synchronisation all;
+  for (const Block& block : blocks) {
+    const Synchronisation one = synchronisation(block);
+    all.steps += one.steps;
+    all.unsynchronised += one.unsynchronised;
+  }
+  if (all.trusted()) return;
+  out.push_back(fmt::format(
+      "clock: {}'s host times a step are not synchronised with the device (its work exceeds the "
+      "host's time in {} of {} steps); whole blocks count, single steps do not",
+      name, all.unsynchronised, all.steps));
 }
 
 void add_guards(const std::vector<Block>& arm, const std::vector<Block>& fast,
@@ -185,6 +203,8 @@ std::vector<std::string> noise_warnings(const std::string& arm_name, const std::
   add_trend("fast", fast, warnings);
   add_trend(arm_name, arm, warnings);
   add_order(arm_name, arm, fast, warnings);
+  add_synchronisation("fast", fast, warnings);
+  add_synchronisation(arm_name, arm, warnings);
   add_outliers(arm_name, arm, fast, warnings);
   add_guards(arm, fast, warnings);
   return warnings;

@@ -8,6 +8,7 @@
 #include "harness/measure/noise.h"
 #include "harness/measure/quantiles.h"
 #include "harness/measure/robust.h"
+#include "harness/measure/synchronisation.h"
 
 namespace dettax {
 namespace {
@@ -51,6 +52,7 @@ Spread spread_of(const std::vector<RoundRatio>& ratios) {
 
 double block_seconds(const Block& block) {
   if (block.step_time_seconds.empty()) return std::numeric_limits<double>::quiet_NaN();
+  if (!synchronisation(block).trusted()) return mean_step_seconds(block);
   std::vector<double> slowest = block.step_time_seconds.front();
   for (const std::vector<double>& rank : block.step_time_seconds) {
     slowest.resize(std::min(slowest.size(), rank.size()));
