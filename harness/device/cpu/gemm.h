@@ -93,9 +93,11 @@ struct GemmState {
 void gemm(Team& team, GemmState& state, const GemmCall& call);
 void weight_gradient(Team& team, GemmState& state, const WeightGradientCall& call);
 
-// The same with `chunk` tokens as one contribution to the sum.
-void weight_gradient_in_chunks(Team& team, GemmState& state, const WeightGradientCall& call,
-                               int64_t chunk);
+// The same with `chunk` tokens, at most all, as one contribution to the sum.
+void weight_gradient_on_arrival(Team& team, GemmState& state, const WeightGradientCall& call,
+                                int64_t chunk);
+void weight_gradient_in_order(Team& team, GemmState& state, const WeightGradientCall& call,
+                              int64_t chunk);
 
 // Name of the instruction set that gemm and weight_gradient run on.
 const char* gemm_target_name();

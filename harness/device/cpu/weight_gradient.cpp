@@ -50,7 +50,7 @@ void run_tuned(Team& team, GemmState& state, const WeightGradientCall& call) {
   const size_t choice = measuring ? static_cast<size_t>(trial.calls) % sizes.size()
                                   : static_cast<size_t>(best - trial.best_seconds.begin());
   const auto start = std::chrono::steady_clock::now();
-  weight_gradient_in_chunks(team, state, call, sizes[choice]);
+  weight_gradient_in_order(team, state, call, sizes[choice]);
   if (!measuring) return;
   ++trial.calls;
   trial.best_seconds[choice] = std::min(trial.best_seconds[choice], seconds_since(start));
@@ -59,11 +59,15 @@ void run_tuned(Team& team, GemmState& state, const WeightGradientCall& call) {
 }  // namespace
 
 void weight_gradient(Team& team, GemmState& state, const WeightGradientCall& call) {
-  if (call.order == Order::ordered && call.dynamic) return run_tuned(team, state, call);
-  const int64_t chunk = call.order == Order::arrival     ? arrival_chunk(call)
-                        : call.order == Order::invariant ? call.tokens
-                                                         : kOrderedChunk;
-  weight_gradient_in_chunks(team, state, call, chunk);
+  switch (call.order) {
+    case Order::arrival:
+      return weight_gradient_on_arrival(team, state, call, arrival_chunk(call));
+    case Order::ordered:
+      if (call.dynamic) return run_tuned(team, state, call);
+      return weight_gradient_in_order(team, state, call, std::min(call.tokens, kOrderedChunk));
+    case Order::invariant:
+      return weight_gradient_in_order(team, state, call, call.tokens);
+  }
 }
 
 }  // namespace dettax
