@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/comm/collective_settings.h"
 #include "harness/comm/request.h"
 #include "harness/plan/knobs.h"
 
@@ -28,12 +29,12 @@ inline constexpr int kOperationKinds = 8;
 // What went over a communicator since it was made. Evidence that a layout does what it says.
 struct OperationStats {
   int64_t calls = 0;
-  int64_t bytes = 0;    // payload of this rank
-  int64_t time_ns = 0;  // spent in the operation, other ranks waited for included
-  int64_t exposed_ns =
-      0;  // of that, what its caller waited for: less than time_ns where overlapped
+  int64_t bytes = 0;       // payload of this rank
+  int64_t time_ns = 0;     // spent in the operation, other ranks waited for included
+  int64_t exposed_ns = 0;  // that its caller waited for: less than time_ns where overlapped
 };
 struct CommunicationStats : OperationStats {  // barriers are not in the sums
+  bool links_emulated = false;                // times are those of links that do not exist
   std::array<OperationStats, kOperationKinds> kinds{};
   const OperationStats& of(OperationKind kind) const { return kinds[static_cast<size_t>(kind)]; }
 };
@@ -44,10 +45,10 @@ struct CommunicationStats : OperationStats {  // barriers are not in the sums
 // order in which they were sent, and do not wait for collectives. Sums are over f32; `order` says
 // how:
 //  arrival    each rank's part is added when it gets there
-//  ordered    ((r0 + r1) + r2) + ... in rank order
-//  invariant  binary tree over ranks aligned at rank 0, (r0+r1)+(r2+r3): with a power of two of
-//  ranks it continues the tree over
-//             samples of Ops, so that bits do not depend on how samples are spread over ranks
+//  ordered    in the order of the algorithm, ((r0 + r1) + r2) + ... for the direct one
+//  invariant  binary tree over ranks aligned at rank 0, (r0+r1)+(r2+r3), whatever the algorithm:
+//             with a power of two of ranks it continues the tree over samples of Ops, so that bits
+//             do not depend on how samples are spread over ranks
 // A rank that fails calls abort(); every other rank's current or next call, wait() included, then
 // throws Error{infrastructure} with that reason.
 class Communicator {
@@ -86,16 +87,20 @@ class Communicator {
   virtual Request start_send(const void* data, int64_t bytes, int to) = 0;
   virtual Request start_receive(void* data, int64_t bytes, int from) = 0;
 
+  virtual const CollectiveSettings& settings() const = 0;
   virtual CommunicationStats stats() const = 0;
 };
 
 // `ranks` communicators of one group over threads of this process, index = rank. Each is used by
 // one thread at a time. `spin`: poll before sleeping; switch it off when ranks and their compute
 // threads outnumber cores.
-std::vector<std::unique_ptr<Communicator>> make_thread_communicators(int ranks, bool spin);
+std::vector<std::unique_ptr<Communicator>> make_thread_communicators(
+    int ranks, bool spin, const CollectiveSettings& settings = {});
 
 // Runs body(communicator) for each rank in a thread of its own and waits for all. The first
 // exception aborts the group and is rethrown here, prefixed with its rank.
 void run_ranks(int ranks, bool spin, const std::function<void(Communicator&)>& body);
+void run_ranks(int ranks, bool spin, const CollectiveSettings& settings,
+               const std::function<void(Communicator&)>& body);
 
 }  // namespace dettax

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "harness/base/error.h"
+#include "harness/comm/collectives.h"
 #include "harness/comm/progress_thread.h"
 
 namespace dettax {
@@ -18,25 +19,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 int64_t ns_since(Clock::time_point start) { return (Clock::now() - start).count(); }
-
-// `count` elements in one part a rank, cut at cache lines so that no two ranks write the same one.
-std::vector<Range> cut(int64_t count, int parts) {
-  constexpr int64_t kLine = 16;
-  std::vector<Range> ranges(static_cast<size_t>(parts));
-  int64_t begin = 0;
-  for (int p = 0; p < parts; ++p) {
-    const int64_t end = std::min(count, (count * (p + 1) / parts + kLine - 1) / kLine * kLine);
-    ranges[static_cast<size_t>(p)] = {begin, end};
-    begin = end;
-  }
-  return ranges;
-}
-
-std::vector<Range> equal_parts(int64_t size, int parts) {
-  std::vector<Range> ranges(static_cast<size_t>(parts));
-  for (int p = 0; p < parts; ++p) ranges[static_cast<size_t>(p)] = {p * size, (p + 1) * size};
-  return ranges;
-}
 
 class GroupCommunicator : public Communicator {
   using Sizes = std::vector<int64_t>;
@@ -54,20 +36,13 @@ class GroupCommunicator : public Communicator {
 
   // What each collective does, on whatever thread.
   auto all_reduce_of(float* data, int64_t count, Order order) {
-    return [=, this] {
-      if (size() == 1) return;
-      const auto parts = cut(count, size());
-      transport_->reduce({data, data, parts, order, true});
-    };
+    return [=, this] { collectives_.all_reduce(data, count, order); };
   }
   auto reduce_scatter_of(const float* in, float* out, int64_t count, Order order) {
-    return [=, this] {
-      const auto parts = equal_parts(count, size());
-      transport_->reduce({in, out, parts, order, false});
-    };
+    return [=, this] { collectives_.reduce_scatter(in, out, count, order); };
   }
   auto all_gather_of(const void* in, void* out, int64_t bytes) {
-    return [=, this] { transport_->gather(in, out, equal_parts(bytes, size())); };
+    return [=, this] { collectives_.all_gather(in, out, bytes); };
   }
   auto all_to_all_of(const void* in, Sizes send_bytes, void* out, Sizes receive_bytes) {
     return [this, in, out, to = std::move(send_bytes), from = std::move(receive_bytes)] {
@@ -76,14 +51,19 @@ class GroupCommunicator : public Communicator {
   }
 
  public:
-  explicit GroupCommunicator(std::unique_ptr<Transport> transport)
-      : transport_(std::move(transport)) {}
+  GroupCommunicator(std::unique_ptr<Transport> transport, const CollectiveSettings& settings)
+      : transport_(std::move(transport)),
+        settings_(settings),
+        collectives_(*transport_, settings.algorithm) {
+    settings_.node_of_rank = transport_->node_of_rank();
+    stats_.links_emulated = settings_.emulates_links();
+  }
 
   int rank() const override { return transport_->rank(); }
   int size() const override { return transport_->size(); }
   std::unique_ptr<Communicator> split(int colour, int key) override {
     drain();
-    return make_group_communicator(transport_->split(colour, key));
+    return make_group_communicator(transport_->split(colour, key), settings_);
   }
 
   void all_reduce(float* data, int64_t count, Order order) override {
@@ -153,6 +133,7 @@ class GroupCommunicator : public Communicator {
     return message(OperationKind::receive, bytes, transport_->start_receive(data, bytes, from));
   }
 
+  const CollectiveSettings& settings() const override { return settings_; }
   CommunicationStats stats() const override { return stats_; }
 
  private:
@@ -167,6 +148,8 @@ class GroupCommunicator : public Communicator {
   Request message(OperationKind kind, int64_t bytes, std::unique_ptr<Request::Operation> operation);
 
   std::unique_ptr<Transport> transport_;
+  CollectiveSettings settings_;
+  Collectives collectives_;
   CommunicationStats stats_;
   std::unique_ptr<ProgressThread> progress_;  // from the first start of a collective on
 };
@@ -202,7 +185,7 @@ class GroupCommunicator::Queued : public Request::Operation {
     if (std::uncaught_exceptions() == 0)
       owner_.abort("rank " + std::to_string(owner_.rank()) +
                    " let go of a collective before it had finished");
-    owner_.transport_->abandon();
+    owner_.collectives_.abandon();
   }
 
   GroupCommunicator& owner_;
@@ -261,7 +244,7 @@ void GroupCommunicator::count(OperationKind kind, const OperationStats& one) {
 // What was started comes before what is called now. Afterwards the transport is this thread's.
 void GroupCommunicator::drain() {
   if (progress_) progress_->drain();
-  transport_->set_spin(true);
+  collectives_.set_spin(true);
 }
 
 template <typename Work>
@@ -289,7 +272,7 @@ Request GroupCommunicator::start(OperationKind kind, int64_t bytes, Work work) {
   }
   if (!progress_) progress_ = std::make_unique<ProgressThread>();
   return Request(std::make_unique<Queued>(*this, kind, bytes, [this, work = std::move(work)] {
-    transport_->set_spin(false);
+    collectives_.set_spin(false);
     work();
   }));
 }
@@ -301,8 +284,9 @@ Request GroupCommunicator::message(OperationKind kind, int64_t bytes,
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_group_communicator(std::unique_ptr<Transport> transport) {
-  return std::make_unique<GroupCommunicator>(std::move(transport));
+std::unique_ptr<Communicator> make_group_communicator(std::unique_ptr<Transport> transport,
+                                                      const CollectiveSettings& settings) {
+  return std::make_unique<GroupCommunicator>(std::move(transport), settings);
 }
 
 }  // namespace dettax

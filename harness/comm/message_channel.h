@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "harness/comm/link_emulation.h"
+
 namespace dettax {
 
 // One end of a message on its way: a send or a receive that was posted.
@@ -14,8 +16,10 @@ struct Message {
   const void* source = nullptr;  // of a send
   void* target = nullptr;        // of a receive
   int64_t bytes = 0;
+  int64_t posted_ns = 0;
   bool finished = false;
-  std::string fault;  // why it could not be received
+  int64_t due_ns = 0;  // when it is through, over an emulated link
+  std::string fault;   // why it could not be received
 };
 
 // Messages from one rank to another of the same address space, received in the order in which they
@@ -23,6 +27,8 @@ struct Message {
 // goes on behind the caller's back.
 class MessageChannel {
  public:
+  void connect(LinkEmulation& links, int from, int to);  // ranks as the links count them
+
   void send(const void* data, int64_t bytes);  // keeps a copy if nobody receives yet
   void post_send(Message& message);
   void post_receive(Message& message);
@@ -35,10 +41,16 @@ class MessageChannel {
   struct Send {
     Message* message = nullptr;  // none: `kept` holds its content
     std::vector<char> kept;
+    int64_t posted_ns = 0;
   };
 
   void throw_if_aborted() const;
   void match();
+  void receive_from(const Send& send, Message& receive);
+
+  LinkEmulation* links_ = nullptr;
+  int from_ = 0;
+  int to_ = 0;
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -42,7 +42,12 @@ void run_rank(Communicator& communicator, const std::function<void(Communicator&
 }  // namespace
 
 void run_ranks(int ranks, bool spin, const std::function<void(Communicator&)>& body) {
-  const auto communicators = make_thread_communicators(ranks, spin);
+  run_ranks(ranks, spin, {}, body);
+}
+
+void run_ranks(int ranks, bool spin, const CollectiveSettings& settings,
+               const std::function<void(Communicator&)>& body) {
+  const auto communicators = make_thread_communicators(ranks, spin, settings);
   FirstFailure failure;
   {
     std::vector<std::jthread> threads;

@@ -9,10 +9,10 @@ namespace dettax {
 // woken costs.
 inline constexpr int kSpins = 1000;
 
-// A counter that threads wait on: they poll for a moment, then sleep in the kernel. Two flags below
-// the count also end every wait: that the group was aborted, and that a rank was disturbed, so that
-// those who wait look whether it was them. All accesses are sequentially consistent: abort() and
-// the readers' count of a group rely on one order.
+// A counter that threads wait on: they poll for a moment, then sleep in the kernel. Below the count
+// stand what else ends a wait: that the group was aborted, and how many ranks have been disturbed,
+// so that those who wait look whether it was them. All accesses are sequentially consistent:
+// abort() and the readers' count of a group rely on one order.
 class SignalWord {
  public:
   uint32_t value() const { return word_.load(); }
@@ -26,21 +26,23 @@ class SignalWord {
     word_.fetch_add(kStep);
     word_.notify_all();
   }
-  void abort() { set(kAborted); }
-  void disturb() { set(kDisturbed); }
+  void abort() {
+    word_.fetch_or(kAborted);
+    word_.notify_all();
+  }
+  void disturb() {
+    word_.fetch_add(kDisturbance);
+    word_.notify_all();
+  }
   // Returns the new value once it differs from `old`.
   uint32_t wait_while(uint32_t old, bool spin) const;
 
  private:
   static constexpr uint32_t kAborted = 1;
-  static constexpr uint32_t kDisturbed = 2;
-  static constexpr uint32_t kFlags = 3;
-  static constexpr uint32_t kStep = 4;
-
-  void set(uint32_t flag) {
-    word_.fetch_or(flag);
-    word_.notify_all();
-  }
+  static constexpr uint32_t kDisturbance = 2;
+  static constexpr uint32_t kStep = 1U << 12U;
+  static constexpr uint32_t kFlags = kStep - 1;
+  static constexpr uint32_t kDisturbed = kFlags - kAborted;
 
   std::atomic<uint32_t> word_{0};
 };

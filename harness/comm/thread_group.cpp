@@ -1,18 +1,58 @@
 #include "harness/comm/thread_group.h"
 
+#include <algorithm>
+#include <chrono>
 #include <thread>
+#include <utility>
 
 #include "harness/base/error.h"
 
 namespace dettax {
 
-ThreadGroup::ThreadGroup(int size, bool spin)
-    : size_(size),
+namespace {
+
+std::vector<int> nodes_of(const LinkEmulation& links, const std::vector<int>& members) {
+  std::vector<int> nodes;
+  for (const int member : members)
+    nodes.push_back(links.node_of_rank()[static_cast<size_t>(member)]);
+  return nodes;
+}
+
+}  // namespace
+
+ThreadGroup::ThreadGroup(std::shared_ptr<LinkEmulation> links, std::vector<int> members, bool spin)
+    : links_(std::move(links)),
+      members_(std::move(members)),
+      nodes_(nodes_of(*links_, members_)),
+      size_(static_cast<int>(members_.size())),
       spin_(spin),
-      published_(static_cast<size_t>(size)),
-      places_(static_cast<size_t>(size)),
-      channels_(static_cast<size_t>(size) * static_cast<size_t>(size)),
-      abandoned_(static_cast<size_t>(size)) {}
+      published_(members_.size()),
+      places_(members_.size()),
+      slots_(members_.size() * members_.size()),
+      channels_(members_.size() * members_.size()),
+      abandoned_(members_.size()) {
+  for (int from = 0; from < size_; ++from) {
+    for (int to = 0; to < size_; ++to)
+      channel(from, to).connect(*links_, members_[static_cast<size_t>(from)],
+                                members_[static_cast<size_t>(to)]);
+  }
+}
+
+std::shared_ptr<ThreadGroup> ThreadGroup::make_child(const std::vector<int>& ranks) const {
+  std::vector<int> members;
+  for (const int rank : ranks) members.push_back(members_[static_cast<size_t>(rank)]);
+  return std::make_shared<ThreadGroup>(links_, std::move(members), spin_);
+}
+
+template <typename Do>
+void ThreadGroup::for_each_word(const Do& act) {
+  act(epoch_);
+  for (Place& place : places_) act(place.word);
+  for (Slot& slot : slots_) {
+    act(slot.posted);
+    act(slot.taken);
+  }
+}
 
 void ThreadGroup::barrier(Waiter waiter) {
   const uint32_t old = epoch_.value();
@@ -52,6 +92,7 @@ void ThreadGroup::leave() {
 void ThreadGroup::join(int rank) {
   Place& place = places_[joined_.fetch_add(1) % static_cast<uint32_t>(size_)];
   place.rank.store(rank);
+  if (emulates_links()) place.joined_ns = steady_now_ns();
   place.word.advance();
 }
 
@@ -68,6 +109,21 @@ int ThreadGroup::who(int place, uint32_t round, Waiter waiter) {
   return taken.rank.load();
 }
 
+int64_t ThreadGroup::arrival_ns(int from, int to, int64_t bytes, int64_t ready_ns) {
+  if (!emulates_links()) return 0;
+  return links_->arrival_ns(members_[static_cast<size_t>(from)], members_[static_cast<size_t>(to)],
+                            bytes, ready_ns);
+}
+
+// In slices: an abort must not wait for a slow link.
+void ThreadGroup::wait_until(int64_t due_ns, Waiter waiter) {
+  constexpr int64_t kSlice_ns = 5'000'000;
+  for (int64_t now = 0; due_ns > 0 && (now = steady_now_ns()) < due_ns;) {
+    throw_if_aborted(waiter);
+    std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(kSlice_ns, due_ns - now)));
+  }
+}
+
 void ThreadGroup::adopt(const std::shared_ptr<ThreadGroup>& child) {
   const std::lock_guard lock(abort_mutex_);
   std::erase_if(children_, [](const auto& old) { return old.expired(); });
@@ -81,8 +137,7 @@ void ThreadGroup::abort(const std::string& reason) {
     const std::lock_guard lock(abort_mutex_);
     if (aborted()) return;
     abort_reason_ = reason;
-    epoch_.abort();
-    for (Place& place : places_) place.word.abort();
+    for_each_word([](SignalWord& word) { word.abort(); });
     for (MessageChannel& channel : channels_) channel.abort(reason);
     for (const auto& child : children_) {
       if (auto alive = child.lock()) children.push_back(std::move(alive));
@@ -92,9 +147,8 @@ void ThreadGroup::abort(const std::string& reason) {
 }
 
 void ThreadGroup::abandon(int rank) {
-  abandoned_[static_cast<size_t>(rank)] = true;
-  epoch_.disturb();
-  for (Place& place : places_) place.word.disturb();
+  if (abandoned_[static_cast<size_t>(rank)].exchange(true)) return;
+  for_each_word([](SignalWord& word) { word.disturb(); });
 }
 
 ThreadGroup::ReadScope::ReadScope(ThreadGroup& group, Waiter waiter) : group_(group) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/comm/link_emulation.h"
 #include "harness/comm/message_channel.h"
 #include "harness/comm/signal_word.h"
 
@@ -19,10 +20,13 @@ namespace dettax {
 // same; the others then wait, as for any rank that is late, until somebody aborts.
 class ThreadGroup {
  public:
-  ThreadGroup(int size, bool spin);
+  // `members`: the ranks of this group as the links count them.
+  ThreadGroup(std::shared_ptr<LinkEmulation> links, std::vector<int> members, bool spin);
 
   int size() const { return size_; }
   bool spins() const { return spin_; }  // as the group was made
+  const std::vector<int>& node_of_rank() const { return nodes_; }
+  std::shared_ptr<ThreadGroup> make_child(const std::vector<int>& ranks) const;
 
   // What a rank shows to the others during one collective.
   struct Published {
@@ -47,10 +51,26 @@ class ThreadGroup {
   void join(int rank);
   bool has_joined(int place, uint32_t round) const;
   int who(int place, uint32_t round, Waiter waiter);
+  int64_t joined_ns(int place) const { return places_[static_cast<size_t>(place)].joined_ns; }
 
-  MessageChannel& channel(int from, int to) {
-    return channels_[static_cast<size_t>(from * size_ + to)];
+  // What a rank hands to one other in a step of an algorithm. Each word advances once a step.
+  struct Slot {
+    const void* data = nullptr;
+    int64_t bytes = 0;
+    int64_t posted_ns = 0;
+    SignalWord posted, taken;
+  };
+  Slot& slot(int from, int to) { return slots_[pair(from, to)]; }
+  void wait_for_step(const SignalWord& word, uint32_t step, Waiter waiter) {
+    wait(word, SignalWord::after(step), waiter);
   }
+
+  MessageChannel& channel(int from, int to) { return channels_[pair(from, to)]; }
+
+  // When `bytes` would have come over the emulated link, and the wait for it; at once without one.
+  bool emulates_links() const { return links_->active(); }
+  int64_t arrival_ns(int from, int to, int64_t bytes, int64_t ready_ns);
+  void wait_until(int64_t due_ns, Waiter waiter);
 
   void adopt(const std::shared_ptr<ThreadGroup>& child);  // an abort here reaches the child too
   void abort(const std::string& reason);
@@ -72,17 +92,26 @@ class ThreadGroup {
   struct Place {
     SignalWord word;
     std::atomic<int> rank{0};
+    std::atomic<int64_t> joined_ns{0};
   };
+
+  size_t pair(int from, int to) const { return static_cast<size_t>(from * size_ + to); }
+  template <typename Do>
+  void for_each_word(const Do& act);
 
   // Until the count of `word` is no longer that of `old`.
   void wait(const SignalWord& word, uint32_t old, Waiter waiter);
   void wait_for_abort(Waiter waiter);
   [[noreturn]] void leave();
 
+  const std::shared_ptr<LinkEmulation> links_;  // of all groups that come from one
+  const std::vector<int> members_;
+  const std::vector<int> nodes_;
   const int size_;
   const bool spin_;
   std::vector<Published> published_;
   std::vector<Place> places_;
+  std::vector<Slot> slots_;
   std::vector<MessageChannel> channels_;
   std::vector<std::atomic<bool>> abandoned_;
   SignalWord epoch_;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <exception>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -15,16 +14,36 @@
 namespace dettax {
 namespace {
 
+constexpr auto kFloat = static_cast<int64_t>(sizeof(float));
+
+[[noreturn]] void throw_different_sizes(int rank, int other, int64_t mine, int64_t theirs) {
+  throw Error(ErrorKind::internal,
+              "ranks " + std::to_string(rank) + " and " + std::to_string(other) +
+                  " call the same collective with different sizes: " + std::to_string(mine) +
+                  " and " + std::to_string(theirs));
+}
+
 // A send or receive that was started. Its channel lives in the group, which its transport holds.
 class PostedMessage : public Request::Operation {
  public:
-  PostedMessage(MessageChannel& channel, const Message& message, bool spin, std::string who)
-      : channel_(channel), message_(message), spin_(spin), who_(std::move(who)) {
-    if (message_.target != nullptr || message_.source == nullptr) {
-      channel_.post_receive(message_);
-    } else {
-      channel_.post_send(message_);
-    }
+  static std::unique_ptr<PostedMessage> send(MessageChannel& channel, const void* data,
+                                             int64_t bytes, bool spin) {
+    auto posted = std::make_unique<PostedMessage>(channel, bytes, spin, std::string());
+    posted->message_.source = data;
+    channel.post_send(posted->message_);
+    return posted;
+  }
+  static std::unique_ptr<PostedMessage> receive(MessageChannel& channel, void* data, int64_t bytes,
+                                                bool spin, const std::string& who) {
+    auto posted = std::make_unique<PostedMessage>(channel, bytes, spin, who);
+    posted->message_.target = data;
+    channel.post_receive(posted->message_);
+    return posted;
+  }
+
+  PostedMessage(MessageChannel& channel, int64_t bytes, bool spin, std::string who)
+      : channel_(channel), spin_(spin), who_(std::move(who)) {
+    message_.bytes = bytes;
   }
   ~PostedMessage() override { channel_.withdraw(message_); }
   PostedMessage(const PostedMessage&) = delete;
@@ -48,6 +67,8 @@ class ThreadTransport : public Transport {
   ThreadTransport(std::shared_ptr<ThreadGroup> group, int rank)
       : group_(std::move(group)),
         waiter_{rank, group_->spins()},
+        sent_(static_cast<size_t>(size())),
+        received_(static_cast<size_t>(size())),
         inputs_(static_cast<size_t>(size())),
         outputs_(static_cast<size_t>(size())) {}
   ~ThreadTransport() override {
@@ -58,8 +79,14 @@ class ThreadTransport : public Transport {
 
   int rank() const override { return waiter_.rank; }
   int size() const override { return group_->size(); }
+  const std::vector<int>& node_of_rank() const override { return group_->node_of_rank(); }
   std::unique_ptr<Transport> split(int colour, int key) override;
   void reduce(const Reduction& reduction) override;
+  void exchange(const Exchange& exchange) override;
+  bool has_arrived(int from) override {
+    return !SignalWord::same_count(group_->slot(from, rank()).posted.value(),
+                                   SignalWord::after(received_[static_cast<size_t>(from)]));
+  }
   void gather(const void* in, void* out, std::span<const Range> parts) override;
   void all_to_all(const void* in, std::span<const int64_t> send_bytes, void* out,
                   std::span<const int64_t> receive_bytes) override;
@@ -83,13 +110,19 @@ class ThreadTransport : public Transport {
   std::span<float* const> outputs(const Reduction& reduction, bool all, int64_t begin);
   void reduce_in_order(const Reduction& reduction, const Range& part);
   void reduce_as_ranks_arrive(const Reduction& reduction, const Range& part);
-  template <typename Copy>
-  void read_from_each(const Copy& copy_from);
+  void take(const Exchange& exchange, const ThreadGroup::Slot& slot);
+  // Waits until what each other rank sends, or this one sends to each other, has come over the
+  // emulated links. bytes_of(r): how much; less than nothing: not at all.
+  template <typename Bytes>
+  void wait_for_all(bool from_others, const Bytes& bytes_of);
+  template <typename Bytes, typename Copy>
+  void read_from_each(const Bytes& bytes_of, const Copy& copy_from);
 
   std::shared_ptr<ThreadGroup> group_;
   ThreadGroup::Waiter waiter_;
   bool abandoned_ = false;
   uint32_t arrival_round_ = 0;
+  std::vector<uint32_t> sent_, received_;  // steps with each other rank
   std::vector<const float*> inputs_;
   std::vector<float*> outputs_;
 };
@@ -97,11 +130,7 @@ class ThreadTransport : public Transport {
 void ThreadTransport::require_same_count(int other) const {
   const int64_t mine = group_->published(rank()).count;
   const int64_t theirs = group_->published(other).count;
-  if (mine == theirs) return;
-  throw Error(ErrorKind::internal,
-              "ranks " + std::to_string(rank()) + " and " + std::to_string(other) +
-                  " call the same collective with different sizes: " + std::to_string(mine) +
-                  " and " + std::to_string(theirs));
+  if (mine != theirs) throw_different_sizes(rank(), other, mine, theirs);
 }
 
 const float* ThreadTransport::input_of(int other, int64_t begin) const {
@@ -128,9 +157,25 @@ void ThreadTransport::reduce(const Reduction& reduction) {
     reduce_as_ranks_arrive(reduction, part);
   } else {
     barrier();
+    wait_for_all(true, [&](int) { return part.size() * kFloat; });
     reduce_in_order(reduction, part);
   }
+  if (reduction.to_all) wait_for_all(false, [&](int) { return part.size() * kFloat; });
   barrier();
+}
+
+template <typename Bytes>
+void ThreadTransport::wait_for_all(bool from_others, const Bytes& bytes_of) {
+  if (!group_->emulates_links()) return;
+  const int64_t now = steady_now_ns();
+  int64_t due = 0;
+  for (int i = 1; i < size(); ++i) {
+    const int other = (rank() + i) % size();
+    if (bytes_of(other) < 0) continue;
+    due = std::max(due, group_->arrival_ns(from_others ? other : rank(),
+                                           from_others ? rank() : other, bytes_of(other), now));
+  }
+  group_->wait_until(due, waiter_);
 }
 
 void ThreadTransport::reduce_in_order(const Reduction& reduction, const Range& part) {
@@ -150,6 +195,7 @@ void ThreadTransport::reduce_in_order(const Reduction& reduction, const Range& p
 // every rank and may write into their outputs.
 void ThreadTransport::reduce_as_ranks_arrive(const Reduction& reduction, const Range& part) {
   const uint32_t round = arrival_round_++;
+  const int64_t joined = group_->emulates_links() ? steady_now_ns() : 0;
   group_->join(rank());
   bool own_read = false;
   const auto worth_waiting = [&](size_t n, int place) {
@@ -159,7 +205,12 @@ void ThreadTransport::reduce_as_ranks_arrive(const Reduction& reduction, const R
     size_t n = 0;
     if (place > 0) inputs_[n++] = outputs(reduction, false, part.begin).front();
     do {
-      const int other = group_->who(place++, round, waiter_);
+      const int other = group_->who(place, round, waiter_);
+      if (other != rank() && group_->emulates_links()) {
+        const int64_t ready = std::max(joined, group_->joined_ns(place));
+        group_->wait_until(group_->arrival_ns(other, rank(), part.size() * kFloat, ready), waiter_);
+      }
+      ++place;
       own_read = own_read || other == rank();
       inputs_[n++] = input_of(other, part.begin);
     } while (place < size() && worth_waiting(n, place));
@@ -170,22 +221,57 @@ void ThreadTransport::reduce_as_ranks_arrive(const Reduction& reduction, const R
   }
 }
 
+void ThreadTransport::exchange(const Exchange& exchange) {
+  ThreadGroup::Slot* out = exchange.to < 0 ? nullptr : &group_->slot(rank(), exchange.to);
+  if (out != nullptr) {
+    out->data = exchange.send;
+    out->bytes = exchange.send_count * exchange.element_bytes;
+    out->posted_ns = group_->emulates_links() ? steady_now_ns() : 0;
+    out->posted.advance();
+  }
+  if (exchange.from >= 0) {
+    ThreadGroup::Slot& in = group_->slot(exchange.from, rank());
+    group_->wait_for_step(in.posted, received_[static_cast<size_t>(exchange.from)]++, waiter_);
+    take(exchange, in);
+    in.taken.advance();
+  }
+  if (out != nullptr)
+    group_->wait_for_step(out->taken, sent_[static_cast<size_t>(exchange.to)]++, waiter_);
+}
+
+void ThreadTransport::take(const Exchange& exchange, const ThreadGroup::Slot& slot) {
+  const int64_t bytes = exchange.receive_count * exchange.element_bytes;
+  if (slot.bytes != bytes) throw_different_sizes(rank(), exchange.from, bytes, slot.bytes);
+  group_->wait_until(group_->arrival_ns(exchange.from, rank(), bytes, slot.posted_ns), waiter_);
+  if (bytes == 0) return;
+  const ThreadGroup::ReadScope scope(*group_, waiter_);
+  if (exchange.addend == nullptr) {
+    std::memcpy(exchange.receive, slot.data, static_cast<size_t>(bytes));
+    return;
+  }
+  const std::array inputs{exchange.addend, static_cast<const float*>(slot.data)};
+  const std::array outputs{static_cast<float*>(exchange.receive)};
+  sum_in_sequence(inputs, outputs, exchange.receive_count);
+}
+
 // Copies from every rank (starting at this one, so that not all read the same rank at once) what
 // copy_from says.
-template <typename Copy>
-void ThreadTransport::read_from_each(const Copy& copy_from) {
+template <typename Bytes, typename Copy>
+void ThreadTransport::read_from_each(const Bytes& bytes_of, const Copy& copy_from) {
   barrier();
   for (int i = 0; i < size(); ++i) {
     const int other = (rank() + i) % size();
     const ThreadGroup::ReadScope scope(*group_, waiter_);
     copy_from(other, static_cast<const char*>(group_->published(other).in));
   }
+  wait_for_all(true, bytes_of);
   barrier();
 }
 
 void ThreadTransport::gather(const void* in, void* out, std::span<const Range> parts) {
   publish(in, out, parts.back().end);
-  read_from_each([&](int other, const char* from) {
+  const auto bytes_of = [&](int other) { return parts[static_cast<size_t>(other)].size(); };
+  read_from_each(bytes_of, [&](int other, const char* from) {
     require_same_count(other);
     const Range& part = parts[static_cast<size_t>(other)];
     char* to = static_cast<char*>(out) + part.begin;
@@ -195,7 +281,8 @@ void ThreadTransport::gather(const void* in, void* out, std::span<const Range> p
 
 void ThreadTransport::broadcast(void* data, int64_t bytes, int root) {
   publish(data, nullptr, bytes);
-  read_from_each([&](int other, const char* from) {
+  const auto bytes_of = [&](int other) { return other == root ? bytes : -1; };
+  read_from_each(bytes_of, [&](int other, const char* from) {
     require_same_count(other);
     if (other == root && rank() != root && bytes > 0)
       std::memcpy(data, from, static_cast<size_t>(bytes));
@@ -206,15 +293,11 @@ void ThreadTransport::all_to_all(const void* in, std::span<const int64_t> send_b
                                  std::span<const int64_t> receive_bytes) {
   publish(in, out, 0);
   group_->published(rank()).parts = send_bytes.data();
-  read_from_each([&](int other, const char* from) {
+  const auto bytes_of = [&](int other) { return receive_bytes[static_cast<size_t>(other)]; };
+  read_from_each(bytes_of, [&](int other, const char* from) {
     const int64_t* sizes = group_->published(other).parts;
-    const int64_t bytes = receive_bytes[static_cast<size_t>(other)];
-    if (sizes[rank()] != bytes) {
-      throw Error(ErrorKind::internal,
-                  "rank " + std::to_string(rank()) + " expects " + std::to_string(bytes) +
-                      " bytes of all-to-all, but rank " + std::to_string(other) + " sends " +
-                      std::to_string(sizes[rank()]));
-    }
+    const int64_t bytes = bytes_of(other);
+    if (sizes[rank()] != bytes) throw_different_sizes(rank(), other, bytes, sizes[rank()]);
     if (bytes == 0) return;
     const int64_t at =
         std::accumulate(receive_bytes.begin(), receive_bytes.begin() + other, int64_t{0});
@@ -226,15 +309,13 @@ void ThreadTransport::all_to_all(const void* in, std::span<const int64_t> send_b
 
 std::unique_ptr<Request::Operation> ThreadTransport::start_send(const void* data, int64_t bytes,
                                                                 int to) {
-  return std::make_unique<PostedMessage>(group_->channel(rank(), to),
-                                         Message{data, nullptr, bytes, false, {}}, waiter_.spin,
-                                         std::string());
+  return PostedMessage::send(group_->channel(rank(), to), data, bytes, group_->spins());
 }
 
 std::unique_ptr<Request::Operation> ThreadTransport::start_receive(void* data, int64_t bytes,
                                                                    int from) {
-  return std::make_unique<PostedMessage>(
-      group_->channel(from, rank()), Message{nullptr, data, bytes, false, {}}, waiter_.spin,
+  return PostedMessage::receive(
+      group_->channel(from, rank()), data, bytes, group_->spins(),
       "rank " + std::to_string(rank()) + " receives from rank " + std::to_string(from) + ": ");
 }
 
@@ -257,7 +338,7 @@ std::unique_ptr<Transport> ThreadTransport::split(int colour, int key) {
   std::ranges::stable_sort(members, {}, [&](int r) { return all[static_cast<size_t>(r)][1]; });
   const int leader = members.front();
   if (leader == rank()) {
-    auto created = std::make_shared<ThreadGroup>(static_cast<int>(members.size()), group_->spins());
+    auto created = group_->make_child(members);
     group_->adopt(created);
     group_->published(rank()).group = std::move(created);
   }
