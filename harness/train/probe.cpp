@@ -70,12 +70,14 @@ void Probe::begin(Phase phase, int64_t layer, Op op) {
   const std::string& path = paths_[static_cast<size_t>(row * kOpCount + static_cast<int64_t>(op))];
   current_.store(path.c_str(), std::memory_order_relaxed);
   issued_.fetch_add(1, std::memory_order_relaxed);
-  if (observer_ == nullptr) return;
+  if (!observed()) return;
   full_path_ = prefix_ + path;
-  observer_->on_op(full_path_);
+  if (observer_ != nullptr) observer_->on_op(full_path_);
+  if (injector_ != nullptr) injector_->on_op(full_path_);
 }
 
 void Probe::output(std::string_view tensor_name, const Tensor& tensor, uint64_t first_index) {
+  if (injector_ != nullptr) injector_->on_tensor(full_path_, tensor_name, tensor, first_index);
   if (observer_ != nullptr) observer_->on_tensor(full_path_, tensor_name, tensor, first_index);
 }
 

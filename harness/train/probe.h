@@ -62,7 +62,9 @@ class Probe {
   Probe(int64_t layers, int64_t micro_batches);
 
   void observe(StepObserver* observer) { observer_ = observer; }
-  bool observed() const { return observer_ != nullptr; }
+  void inject(StepObserver* injector) { injector_ = injector; }
+  bool injected() const { return injector_ != nullptr; }
+  bool observed() const { return observer_ != nullptr || injected(); }
 
   // Ops from here on belong to this micro-batch (its paths begin with "micro<i>/" if there are several), or to none.
   void enter_micro_batch(int64_t index);
@@ -84,6 +86,7 @@ class Probe {
   std::vector<std::string> paths_;  // [phase][1 + layer][op]
   std::string prefix_, full_path_;
   StepObserver* observer_ = nullptr;
+  StepObserver* injector_ = nullptr;
   std::atomic<const char*> current_{kIdle};
   std::atomic<int64_t> issued_{0};
 };

@@ -40,6 +40,8 @@ class TrainStep {
 
   // Null takes it away. The observer must outlive its use. Also for reset(), which shows nothing.
   void observe(StepObserver* observer);
+  // Sees what an observer sees, each output before the observer does, and may change it: how faults are put in.
+  void inject(StepObserver* injector);
 
   // The op that was issued last, by its path without the micro-batch; "idle" between steps. Text and count (of ops since
   // construction) may be read from another thread at any time, also while a step hangs; the text lives as long as this object.

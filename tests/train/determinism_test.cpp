@@ -75,7 +75,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         FastKnob{"gemm", "arrival",
                  "forward/head_loss .*weight.grad|backward/.*_weight .*weight.grad"},
-        FastKnob{"attention", "arrival", "backward/layer./attention dqkv"},
+        FastKnob{"attention", "arrival", "backward/layer./attention dq"},
         FastKnob{"embedding", "atomic", "backward/embedding embedding.weight.grad"},
         FastKnob{"norm", "arrival", "backward/.*norm.? .*norm.*.grad"},
         FastKnob{"loss", "arrival", "forward/loss_sum sum"},
