@@ -1,0 +1,180 @@
+#include "harness/evidence/trainer_log.h"
+
+#include <algorithm>
+#include <charconv>
+#include <istream>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "harness/base/error.h"
+#include "harness/base/text.h"
+#include "results/reason.h"
+
+namespace dettax {
+namespace {
+
+constexpr std::string_view kNoVersion = " does not have a deterministic implementation";
+constexpr std::string_view kCublas = "not deterministic because it uses CuBLAS";
+
+bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+struct Number {
+  int64_t value = 0;
+  std::string_view rest;
+};
+
+// The whole number that follows `key` and blanks.
+std::optional<Number> number_after(std::string_view line, std::string_view key) {
+  for (size_t at = line.find(key); at != std::string_view::npos; at = line.find(key, at + 1)) {
+    std::string_view rest = line.substr(at + key.size());
+    rest.remove_prefix(std::min(rest.find_first_not_of(' '), rest.size()));
+    Number number;
+    const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), number.value);
+    if (error != std::errc()) continue;
+    number.rest = rest.substr(static_cast<size_t>(end - rest.data()));
+    return number;
+  }
+  return std::nullopt;
+}
+
+// The step that a line of progress reports: "iteration  120/ 2000 |", "step: 120  loss: ...".
+std::optional<int64_t> reported_step(std::string_view line) {
+  if (const auto number = number_after(line, "iteration")) {
+    const std::string_view rest = trim(number->rest);
+    if (rest.starts_with("/")) return number->value;
+  }
+  if (const auto number = number_after(line, "step:")) return number->value;
+  return std::nullopt;
+}
+
+std::string_view until_blank(std::string_view text) {
+  return text.substr(0, text.find_first_of(" ,;:()'\""));
+}
+
+// "... in layer moe.combine ..."
+std::string named_layer(std::string_view line) {
+  const size_t at = line.find(" layer ");
+  return at == std::string_view::npos ? "" : std::string(until_blank(line.substr(at + 7)));
+}
+
+// A frame of a Python traceback, File "/x/moe/combine.py", line 88, in forward, as moe/combine.py:88 forward; of the framework's own
+// frames nothing.
+std::string frame(std::string_view line) {
+  const size_t at = line.find("File \"");
+  if (at == std::string_view::npos || contains(line, "/torch/")) return "";
+  std::string_view path = line.substr(at + 6);
+  const auto number = number_after(path, "\", line ");
+  if (!number) return "";
+  path = path.substr(0, path.find('"'));
+  const size_t name = path.rfind('/');
+  const size_t folder = name == std::string_view::npos || name == 0 ? std::string_view::npos
+                                                                    : path.rfind('/', name - 1);
+  if (folder != std::string_view::npos) path.remove_prefix(folder + 1);
+  const std::string_view function = number->rest.starts_with(", in ") ? number->rest.substr(5) : "";
+  return fmt::format("{}:{} {}", path, number->value, trim(function));
+}
+
+std::string op_before(std::string_view line, size_t end) {
+  const std::string_view before = line.substr(0, end);
+  const size_t begin = before.find_last_of(" '`\"");
+  return std::string(begin == std::string_view::npos ? before : before.substr(begin + 1));
+}
+
+bool is_warning(std::string_view line) {
+  return contains(line, "Warning") || contains(line, "(True, warn_only=True)");
+}
+
+class Reader {
+ public:
+  void take(std::string_view line) {
+    ++log_.lines;
+    if (contains(line, "Traceback (most recent call last)")) frame_.clear();
+    if (std::string found = frame(line); !found.empty()) frame_ = std::move(found);
+    if (const auto step = reported_step(line)) note_step(*step);
+    if (const size_t at = line.find(kNoVersion); at != std::string_view::npos) {
+      note_op(line, op_before(line, at));
+    } else if (contains(line, kCublas) && !is_warning(line)) {
+      refuse(line, "matrix multiplication (cuBLAS)",
+             "CUBLAS_WORKSPACE_CONFIG was not :4096:8 or :16:8 before the first one");
+    }
+  }
+  TrainerLog finish() { return std::move(log_); }
+
+ private:
+  void note_step(int64_t step) {
+    if (!log_.first_step) log_.first_step = step;
+    log_.last_step = std::max(step, log_.last_step.value_or(step));
+  }
+
+  std::string place(std::string_view line) const {
+    const std::string layer = named_layer(line);
+    return layer.empty() ? frame_ : layer;
+  }
+
+  void refuse(std::string_view line, const std::string& op, const std::string& reason) {
+    if (log_.refused) return;
+    RefusedOp refused{op, std::nullopt, place(line), reason};
+    const auto named = number_after(line, " step ");
+    if (named) {
+      refused.step = named->value;
+    } else if (log_.last_step) {
+      refused.step = *log_.last_step + 1;
+    }
+    log_.refused = std::move(refused);
+  }
+
+  void note_op(std::string_view line, const std::string& op) {
+    if (!is_warning(line)) return refuse(line, op, "it has no deterministic version");
+    auto known = std::find_if(log_.unprotected.begin(), log_.unprotected.end(),
+                              [&](const UnprotectedOp& one) { return one.op == op; });
+    if (known == log_.unprotected.end()) {
+      log_.unprotected.push_back({op, 0, place(line)});
+      known = log_.unprotected.end() - 1;
+    }
+    ++known->warnings;
+  }
+
+  TrainerLog log_;
+  std::string frame_;
+};
+
+std::string at(const std::string& place) { return place.empty() ? "" : ", at " + place; }
+
+std::string refusal_words(const RefusedOp& refused) {
+  return fmt::format("{}: {}{}{}.", refused.op, refused.reason,
+                     refused.step ? fmt::format("; it ended step {}", *refused.step) : "",
+                     at(refused.place));
+}
+
+std::string warning_words(const UnprotectedOp& op, int64_t steps) {
+  const bool each_step = steps > 0 && op.warnings % steps == 0;
+  return fmt::format("{} (warned of {} times{}{})", op.op,
+                     each_step ? op.warnings / steps : op.warnings, each_step ? " a step" : "",
+                     at(op.place));
+}
+
+}  // namespace
+
+TrainerLog read_trainer_log(std::istream& in, const std::string& name) {
+  Reader reader;
+  for (std::string line; std::getline(in, line);) reader.take(line);
+  TrainerLog log = reader.finish();
+  if (log.lines == 0) throw Error(ErrorKind::config, name + ": is empty");
+  return log;
+}
+
+Verdict judge_trainer_log(const TrainerLog& log) {
+  if (log.refused)
+    return make_verdict("not_runnable_deterministically", refusal_words(*log.refused));
+  if (log.unprotected.empty()) return make_verdict("no_evidence_in_log", "");
+  std::vector<std::string> words;
+  for (const UnprotectedOp& op : log.unprotected) words.push_back(warning_words(op, log.steps()));
+  return make_verdict("unprotected_op",
+                      fmt::format("It ran, but {} op{} unprotected: {}.", words.size(),
+                                  words.size() == 1 ? " is" : "s are", join(words, "; ")));
+}
+
+}  // namespace dettax

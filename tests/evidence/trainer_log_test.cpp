@@ -1,0 +1,123 @@
+// Cases mode-01 and mode-02: what a trainer says of operations without a deterministic version.
+#include "harness/evidence/trainer_log.h"
+
+#include <sstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "harness/base/error.h"
+
+namespace dettax {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+TrainerLog read(const std::string& text) {
+  std::istringstream in(text);
+  return read_trainer_log(in, "stderr.log");
+}
+
+std::string iteration(int64_t number) {
+  return " iteration        " + std::to_string(number) +
+         "/     100 | elapsed time per iteration (ms): 231.4 | lm loss: 7.123457E+00 |\n";
+}
+
+constexpr const char* kException =
+    "[rank0]: Traceback (most recent call last):\n"
+    "[rank0]:   File \"/opt/train/pretrain.py\", line 12, in <module>\n"
+    "[rank0]:   File \"/opt/train/model/moe/combine.py\", line 88, in forward\n"
+    "[rank0]:     return out.scatter_add_(0, index, tokens)\n"
+    "[rank0]:   File \"/usr/lib/python3/site-packages/torch/_tensor.py\", line 40, in wrapped\n"
+    "[rank0]: RuntimeError: scatter_add_cuda_kernel does not have a deterministic implementation, "
+    "but you set 'torch.use_deterministic_algorithms(True)'. You can turn off determinism just for "
+    "this operation, or you can use the 'warn_only=True' option, if that's acceptable for your "
+    "application.\n";
+
+constexpr const char* kWarning =
+    "/opt/train/model/moe/combine.py:88: UserWarning: scatter_add_cuda_kernel does not have a "
+    "deterministic implementation, but you set 'torch.use_deterministic_algorithms(True, "
+    "warn_only=True)'. You can file an issue to help us prioritize adding deterministic support.\n";
+
+TEST(Mode02, AnExceptionIsNotRunnableDeterministicallyWithOpStepAndPlace) {
+  const TrainerLog log = read(iteration(1) + iteration(2) + kException);
+  ASSERT_TRUE(log.refused);
+  EXPECT_EQ(log.refused->op, "scatter_add_cuda_kernel");
+  EXPECT_EQ(log.refused->step, 3);
+  EXPECT_EQ(log.refused->place, "moe/combine.py:88 forward");
+  const Verdict verdict = judge_trainer_log(log);
+  EXPECT_EQ(verdict.status, Status::fail);
+  EXPECT_EQ(verdict.reason_code, "not_runnable_deterministically");
+  EXPECT_EQ(verdict.exit_code, 5);
+  EXPECT_THAT(verdict.reason, HasSubstr("it ended step 3, at moe/combine.py:88 forward"));
+}
+
+TEST(Mode02, AnExceptionThatNamesStepAndLayerIsTakenAtItsWord) {
+  const TrainerLog log = read(
+      iteration(7) +
+      "RuntimeError: scatter_add_ does not have a deterministic implementation at step 3 in layer "
+      "moe.combine, but you set 'torch.use_deterministic_algorithms(True)'\n");
+  EXPECT_EQ(log.refused->op, "scatter_add_");
+  EXPECT_EQ(log.refused->step, 3);
+  EXPECT_EQ(log.refused->place, "moe.combine");
+}
+
+TEST(Mode02, EveryRanksExceptionIsOne) {
+  const TrainerLog log = read(std::string(kException) + kException);
+  EXPECT_EQ(log.refused->step, std::nullopt);  // no step was reported
+  EXPECT_THAT(judge_trainer_log(log).reason, testing::Not(HasSubstr("step")));
+}
+
+TEST(Mode02, AWarningLeavesOneOpUnprotectedHoweverOftenItIsGiven) {
+  std::string text;
+  for (int64_t step = 1; step <= 3; ++step) {
+    for (int i = 0; i < 4; ++i) text += kWarning;
+    text += iteration(step);
+  }
+  const TrainerLog log = read(text);
+  EXPECT_FALSE(log.refused);
+  ASSERT_THAT(log.unprotected, SizeIs(1));
+  EXPECT_EQ(log.unprotected[0].op, "scatter_add_cuda_kernel");
+  EXPECT_EQ(log.unprotected[0].warnings, 12);
+  const Verdict verdict = judge_trainer_log(log);
+  EXPECT_EQ(verdict.reason_code, "unprotected_op");
+  EXPECT_EQ(verdict.exit_code, 5);
+  EXPECT_THAT(verdict.reason, HasSubstr("ran, but 1 op is unprotected: scatter_add_cuda_kernel "
+                                        "(warned of 4 times a step"));
+}
+
+TEST(Mode02, TwoOpsAreTwo) {
+  const TrainerLog log =
+      read(std::string(kWarning) +
+           "UserWarning: cumsum_cuda_kernel does not have a deterministic implementation, but you "
+           "set 'torch.use_deterministic_algorithms(True, warn_only=True)'.\n");
+  EXPECT_THAT(log.unprotected, SizeIs(2));
+  EXPECT_THAT(judge_trainer_log(log).reason, HasSubstr("2 ops are unprotected"));
+}
+
+TEST(Mode02, ALogWithoutSuchLinesIsNoPass) {
+  const Verdict verdict = judge_trainer_log(read(iteration(1) + iteration(2)));
+  EXPECT_EQ(verdict.status, Status::inconclusive);
+  EXPECT_EQ(verdict.reason_code, "no_evidence_in_log");
+}
+
+TEST(Mode02, AnEmptyLogIsAnError) { EXPECT_THROW(read(""), Error); }
+
+TEST(Mode01, TheChildsExceptionNamesTheMatmulAndTheVariable) {
+  const TrainerLog log = read(
+      "RuntimeError: Deterministic behavior was enabled with either "
+      "`torch.use_deterministic_algorithms(True)` or "
+      "`at::Context::setDeterministicAlgorithms(true)`, but this operation is not deterministic "
+      "because it uses CuBLAS and you have CUDA >= 10.2. To enable deterministic behavior in this "
+      "case, you must set an environment variable before running your PyTorch application: "
+      "CUBLAS_WORKSPACE_CONFIG=:4096:8 or CUBLAS_WORKSPACE_CONFIG=:16:8.\n");
+  const Verdict verdict = judge_trainer_log(log);
+  EXPECT_EQ(verdict.reason_code, "not_runnable_deterministically");
+  EXPECT_THAT(verdict.reason, HasSubstr("matrix multiplication (cuBLAS): CUBLAS_WORKSPACE_CONFIG "
+                                        "was not :4096:8 or :16:8"));
+  EXPECT_EQ(verdict.reason.find('\n'), std::string::npos);
+}
+
+}  // namespace
+}  // namespace dettax
