@@ -4,6 +4,7 @@
 #include <string>
 
 #include "harness/base/random.h"
+#include "harness/device/number_format.h"
 #include "harness/device/tensor.h"
 #include "harness/plan/knobs.h"
 
@@ -179,6 +180,32 @@ struct AdamW {
   int64_t step = 1;  // t, from 1
 };
 
+// result[1] = the largest magnitude among values; NaN if there is one. No order effect.
+struct AbsoluteMaximum {
+  Tensor result, values;
+};
+
+// Which elements share a scale: all, or `block` neighbours in a row, or `block` neighbours in a column (the last block of a row or
+// column may be shorter). Blocks lie along the dimension that a matrix product sums over.
+enum class ScaleGroup { none, tensor, along_rows, along_columns };
+
+// y = the numbers of `format` nearest to x times a scale, times its inverse: f32 numbers that the narrow format and its scale can
+// hold. y may be x.
+//  none           scale 1
+//  tensor         the power of two that brings amax[1] just below the largest number of the format
+//  along_*        each block's own: with e8m0 the power of two of its largest magnitude less that of the format's (OCP MX), with e4m3
+//                 its largest magnitude over the format's largest, both after a power of two for the whole tensor that brings amax[1]
+//                 to the largest such product (nvfp4)
+// A group with an infinity or a NaN becomes NaN throughout.
+struct Quantize {
+  Tensor y, x;
+  NumberFormat format = NumberFormat::bf16;
+  ScaleGroup group = ScaleGroup::none;
+  int64_t block = 0;
+  NumberFormat scale_format = NumberFormat::e8m0;
+  Tensor amax = {};  // where a scale belongs to the whole tensor
+};
+
 class Ops {
  public:
   virtual ~Ops() = default;
@@ -200,6 +227,8 @@ class Ops {
   virtual void sum_scalar(const SumScalar& call) = 0;
   virtual void sum_of_squares(const SumOfSquares& call) = 0;
   virtual void adamw(const AdamW& call) = 0;
+  virtual void absolute_maximum(const AbsoluteMaximum& call) = 0;
+  virtual void quantize(const Quantize& call) = 0;
   virtual void add(const Tensor& to, const Tensor& from) = 0;   // to += from
   virtual void scale(const Tensor& values, double factor) = 0;  // values *= factor
   virtual void fill_bytes(const Tensor& values,

@@ -35,6 +35,8 @@ class CpuOps : public Ops {
   void sum_scalar(const SumScalar& call) override;
   void sum_of_squares(const SumOfSquares& call) override;
   void adamw(const AdamW& call) override;
+  void absolute_maximum(const AbsoluteMaximum& call) override;
+  void quantize(const Quantize& call) override;
   void add(const Tensor& to, const Tensor& from) override;
   void scale(const Tensor& values, double factor) override;
   void fill_bytes(const Tensor& values, unsigned char byte) override;
