@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "harness/base/fingerprint.h"
 #include "harness/device/ops.h"
@@ -63,6 +64,7 @@ class Device {
 
 // A CPU device with `threads` compute threads (the calling thread is one of them). `spin` lets idle threads poll for a moment before
 // they sleep; switch it off when threads outnumber cores.
-std::unique_ptr<Device> make_cpu_device(int threads, bool spin);
+// `cores`: the one each thread but the caller is bound to, by thread; empty: none.
+std::unique_ptr<Device> make_cpu_device(int threads, bool spin, const std::vector<int>& cores = {});
 
 }  // namespace dettax

@@ -40,7 +40,8 @@ bool finite_values(const float* values, int64_t count) {
 
 class CpuDevice final : public Device {
  public:
-  CpuDevice(int threads, bool spin) : team_(threads, spin), ops_(team_) {}
+  CpuDevice(int threads, bool spin, const std::vector<int>& cores)
+      : team_(threads, spin, cores), ops_(team_) {}
 
   Buffer allocate(size_t bytes) override { return allocate_pages(bytes); }
   Ops& ops() override { return ops_; }
@@ -108,8 +109,8 @@ class CpuDevice final : public Device {
 
 }  // namespace
 
-std::unique_ptr<Device> make_cpu_device(int threads, bool spin) {
-  return std::make_unique<CpuDevice>(threads, spin);
+std::unique_ptr<Device> make_cpu_device(int threads, bool spin, const std::vector<int>& cores) {
+  return std::make_unique<CpuDevice>(threads, spin, cores);
 }
 
 }  // namespace dettax

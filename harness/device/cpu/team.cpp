@@ -47,6 +47,17 @@ void wait_while(const std::atomic<uint32_t>& value, uint32_t old, bool spin) {
   while (value.load(std::memory_order_acquire) == old) value.wait(old, std::memory_order_acquire);
 }
 
+void bind(std::thread& thread, int core) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(static_cast<size_t>(core), &set);
+  const int fault = pthread_setaffinity_np(thread.native_handle(), sizeof set, &set);
+  if (fault == 0) return;
+  throw Error(ErrorKind::infrastructure,
+              "cannot bind a compute thread to core " + std::to_string(core) + ": " +
+                  std::error_code(fault, std::generic_category()).message());
+}
+
 }  // namespace
 
 // Fields that different threads write stand on cache lines of their own.
@@ -110,7 +121,7 @@ void Team::State::rethrow_failure() {
   std::rethrow_exception(first);
 }
 
-Team::Team(int threads, bool spin) {
+Team::Team(int threads, bool spin, const std::vector<int>& cores) {
   if (threads < 1) {
     throw Error(ErrorKind::usage,
                 "threads is " + std::to_string(threads) + ", it must be at least 1");
@@ -119,7 +130,11 @@ Team::Team(int threads, bool spin) {
   try {
     for (int t = 1; t < threads; ++t) {
       state_->workers.emplace_back([state = state_.get(), t] { state->serve(t); });
+      if (!cores.empty()) bind(state_->workers.back(), cores.at(static_cast<size_t>(t)));
     }
+  } catch (const Error&) {
+    stop();
+    throw;
   } catch (const std::system_error& error) {
     stop();
     throw Error(ErrorKind::infrastructure, "cannot start compute thread " +

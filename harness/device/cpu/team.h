@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 namespace dettax {
 
@@ -13,7 +14,8 @@ namespace dettax {
 // thread is rethrown by run(), after all have ended.
 class Team {
  public:
-  Team(int threads, bool spin);
+  // `cores`: the one each thread but the caller is bound to, by thread; empty: none.
+  Team(int threads, bool spin, const std::vector<int>& cores = {});
   ~Team();
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
