@@ -10,6 +10,7 @@
 #include "exporters/text_layout.h"
 #include "exporters/words.h"
 #include "harness/base/format.h"
+#include "harness/plan/crowding.h"
 #include "results/reason.h"
 
 namespace dettax {
@@ -65,10 +66,22 @@ class CaseBlock {
          << paint("  (" + verdict.reason_code + ")", Colour::dim, style_.colour) << "\n";
     line(verdict.reason);
     if (!record_.precision_note.empty()) line("precision: " + record_.precision_note);
+    if (ran()) conditions();
+  }
+
+  bool ran() const {
+    return std::any_of(record_.arms.begin(), record_.arms.end(),
+                       [](const ArmResult& arm) { return arm.step_time_seconds.has_value(); });
+  }
+
+  // What the step times stand for.
+  void conditions() {
     const Model& model = record_.planned.model;
     if (model.layers < model.published_layers)
       line(fmt::format("proxy: {} of the {} layers of {} ran", model.layers, model.published_layers,
                        model.name));
+    const std::string crowd = oversubscription(record_.planned, record_.environment.cores);
+    if (!crowd.empty()) line(crowd);
   }
 
   void injections() {
@@ -124,9 +137,9 @@ class CaseBlock {
       const auto& time = arm.step_time_seconds;
       rows.add(
           {{arm.arm},
-           {time ? format_seconds(time->value) : "none"},
+           {time ? known(time->value, format_seconds) : "none"},
            {time ? time_interval(*time) : ""},
-           {time ? format_count(arm.tokens_per_second) : ""},
+           {time ? known(arm.tokens_per_second, format_count) : ""},
            {arm.memory_peak_bytes > 0 ? format_bytes(static_cast<double>(arm.memory_peak_bytes))
                                       : "unknown"},
            {arm.memory_estimate_bytes > 0
@@ -135,6 +148,10 @@ class CaseBlock {
            {memory_against_estimate(arm)}});
     }
     grid(rows);
+  }
+
+  static std::string known(double value, std::string (*format)(double)) {
+    return std::isfinite(value) ? format(value) : "unknown";
   }
 
   static std::string memory_against_estimate(const ArmResult& arm) {
@@ -188,11 +205,10 @@ class CaseBlock {
       }
       compared += scope->compared;
       const Colour colour = scope->equal ? Colour::green : may_differ ? Colour::none : Colour::red;
-      row.push_back({fmt::format("{} in {}",
+      row.push_back({fmt::format("{} runs {}", scope->runs,
                                  scope->equal ? "equal"
                                  : may_differ ? "differ"
-                                              : "DIFFER",
-                                 scope->runs),
+                                              : "DIFFER"),
                      colour});
     }
     row.push_back({std::to_string(compared)});

@@ -49,10 +49,12 @@ std::string percent(double ratio) {
   return std::isfinite(ratio) ? format_signed_percent(ratio - 1, 2) : "unknown";
 }
 std::string interval(const Estimate& ratio) {
+  if (!std::isfinite(ratio.low) || !std::isfinite(ratio.high)) return "unknown";
   return fmt::format("[{:+.2f}, {:+.2f}] %", 100 * (ratio.low - 1), 100 * (ratio.high - 1));
 }
 
 std::string time_interval(const Estimate& seconds) {
+  if (!std::isfinite(seconds.low) || !std::isfinite(seconds.high)) return "unknown";
   const std::string low = format_seconds(seconds.low), high = format_seconds(seconds.high);
   const size_t low_unit = low.rfind(' '), high_unit = high.rfind(' ');
   const bool same = low_unit != std::string::npos && high_unit != std::string::npos &&

@@ -79,6 +79,11 @@ std::string format_signed_percent(double ratio, int digits) {
                               : format_number(ratio);
 }
 
+std::string format_things(int64_t count, std::string_view thing) {
+  const char* ending = count == 1 ? "" : thing.ends_with("ch") ? "es" : "s";
+  return fmt::format("{} {}{}", count, thing, ending);
+}
+
 std::string progress_bar(const Progress& progress, int width) {
   const double fraction =
       std::isfinite(progress.fraction) ? std::clamp(progress.fraction, 0.0, 1.0) : 0.0;

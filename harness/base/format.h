@@ -19,6 +19,9 @@ std::string format_count(double count);      // 950, 12.3 k, 124 M, 405.9 G
 std::string format_percent(double ratio, int digits = 1);         // 0.0312 -> "3.1 %"
 std::string format_signed_percent(double ratio, int digits = 1);  // 0.0312 -> "+3.1 %"
 
+// "1 case", "3 cases", "2 micro-batches".
+std::string format_things(int64_t count, std::string_view thing);
+
 // One line for a terminal, exactly `width` columns (cut or padded):
 //   label [######......] 42 %, 1 min 20 s left
 struct Progress {

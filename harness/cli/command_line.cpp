@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <ostream>
 
 #include <CLI/CLI.hpp>
@@ -17,12 +20,12 @@ std::string not_empty(const std::string& value) { return value.empty() ? "must n
 
 void Options::positional(const std::string& name, std::string& value, const std::string& what,
                          bool required) {
-  CLI::Option* option = app_.add_option(name, value, what);
+  CLI::Option* option = app_.add_option(name, value, what)->type_name("")->check(not_empty);
   if (required) option->required();
 }
 
 void Options::flag(const std::string& names, bool& value, const std::string& what) {
-  app_.add_flag(names, value, what);
+  app_.add_flag(names, value, what)->disable_flag_override();
 }
 
 void Options::text(const std::string& names, const std::string& placeholder, std::string& value,
@@ -38,17 +41,21 @@ void Options::texts(const std::string& names, const std::string& placeholder,
       ->check(not_empty);
 }
 
-void Options::integer(const std::string& names, std::optional<int64_t>& value,
-                      const std::string& what) {
-  app_.add_option_function<int64_t>(
-          names, [&value](const int64_t& given) { value = given; }, what)
-      ->type_name("N");
-}
-
 void Options::number(const std::string& names, std::optional<double>& value,
-                     const std::string& what) {
-  app_.add_option_function<double>(
-          names, [&value](const double& given) { value = given; }, what)
+                     const std::string& what, const std::string& example) {
+  app_.add_option_function<std::string>(
+          names,
+          [&value, names, example](const std::string& text) {
+            double parsed = 0;
+            const char* const end = text.data() + text.size();
+            const auto [rest, fault] = std::from_chars(text.data(), end, parsed);
+            if (fault != std::errc() || rest != end || !std::isfinite(parsed)) {
+              throw Error(ErrorKind::usage, fmt::format("{}: \"{}\" is no number; such as {} is",
+                                                        names, text, example));
+            }
+            value = parsed;
+          },
+          what)
       ->type_name("X");
 }
 
@@ -76,44 +83,60 @@ std::string exit_code_text() {
   return text;
 }
 
-// "dettax run: --sed was not expected; did you mean "--seed"?"
+// `"--sed" was not expected; did you mean "--seed"?`
 std::string unexpected_argument(const CLI::App& app, const std::string& argument) {
   std::vector<std::string> known;
   for (const CLI::Option* option : app.get_options()) {
     for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
   }
-  const auto near = nearest(argument, known);
-  return fmt::format("\"{}\" was not expected{}; see dettax {} --help", argument,
-                     near ? fmt::format("; did you mean \"{}\"?", *near) : "", app.get_name());
+  const std::string name = argument.substr(0, argument.find('='));
+  const auto near = name.starts_with("-") ? nearest(name, known) : std::nullopt;
+  return fmt::format("\"{}\" was not expected{}", argument,
+                     near ? fmt::format("; did you mean \"{}\"?", *near) : "");
 }
 
-std::string one_line(std::string text) {
-  for (char& c : text) {
-    if (c == '\n') c = ' ';
+// The parser's fault about one option, whose name it begins with.
+std::string option_fault(const CLI::App& app, const CLI::ParseError& error) {
+  const std::string theirs = error.what();
+  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr)
+    return theirs.substr(0, theirs.find(' ')) + " is missing";
+  // A flag that was given a value is named without its dashes, and no colon follows.
+  const size_t colon = theirs.find(':');
+  const std::string name = colon == std::string::npos ? "--" + theirs.substr(0, theirs.find(' '))
+                                                      : theirs.substr(0, colon);
+  const CLI::Option* option = app.get_option_no_throw(name);
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) == nullptr || option == nullptr) {
+    // Our own checks' words.
+    std::string line = theirs;
+    std::replace(line.begin(), line.end(), '\n', ' ');
+    return std::string(trim(line));
   }
-  return std::string(trim(text));
+  if (option->get_items_expected_max() == 0) return name + ": takes no value";
+  if (option->count() > 1) return name + ": is given twice";
+  return fmt::format("{}: its value is missing ({})", name, option->get_type_name());
+}
+
+[[noreturn]] void fail(const std::string& what, const std::string& command) {
+  throw Error(ErrorKind::usage, fmt::format("{}; see dettax {}--help", what, command));
 }
 
 [[noreturn]] void throw_usage(const CLI::App& app, const CLI::ParseError& error,
                               const std::vector<std::string>& names,
                               const std::vector<std::string>& arguments) {
   const auto chosen = app.get_subcommands();
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !chosen.empty()) {
-    const auto extras = chosen.front()->remaining();
-    if (!extras.empty()) {
-      throw Error(ErrorKind::usage, unexpected_argument(*chosen.front(), extras.front()));
-    }
-  }
-  if (chosen.empty() && !arguments.empty()) {
+  if (chosen.empty() && arguments.empty())
+    fail(fmt::format("which command? known: {}", join(names, ", ")), "");
+  if (chosen.empty() && arguments.front().starts_with("-"))
+    fail(unexpected_argument(app, arguments.front()), "");
+  if (chosen.empty()) {
     throw Error(ErrorKind::usage, fmt::format("there is no command \"{}\"{}", arguments.front(),
                                               did_you_mean(arguments.front(), names)));
   }
-  if (chosen.empty()) {
-    throw Error(ErrorKind::usage,
-                fmt::format("which command? known: {}; see dettax --help", join(names, ", ")));
-  }
-  throw Error(ErrorKind::usage, fmt::format("{}; see dettax {} --help", one_line(error.what()),
-                                            chosen.front()->get_name()));
+  const CLI::App& sub = *chosen.front();
+  const auto extras = sub.remaining();
+  const bool extra = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !extras.empty();
+  fail(extra ? unexpected_argument(sub, extras.front()) : option_fault(sub, error),
+       sub.get_name() + " ");
 }
 
 }  // namespace
@@ -124,7 +147,12 @@ Command* parse_command_line(int argc, const char* const* argv,
   CLI::App app("Measures what bitwise-reproducible training costs in throughput, and why.",
                "dettax");
   app.require_subcommand(1);
-  app.footer(exit_code_text());
+  app.footer(
+      "Begin with:\n"
+      "  dettax doctor                what this machine and this build can do\n"
+      "  dettax run quick --dry-run   what a run would do; starts nothing\n"
+      "  dettax run quick             the smallest suite that says something\n\n" +
+      exit_code_text());
   app.set_version_flag("--version", "dettax " DETTAX_VERSION);
   Command* asked = nullptr;
   std::vector<std::string> names;
@@ -141,15 +169,18 @@ Command* parse_command_line(int argc, const char* const* argv,
     sub->callback([&asked, &command] { asked = command.get(); });
   }
   std::vector<std::string> arguments(argv + 1, argv + argc);
+  if (!arguments.empty() && arguments.front() == "help") {
+    arguments.erase(arguments.begin());
+    arguments.emplace_back("--help");
+  }
   try {
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
     app.parse(std::move(reversed));
   } catch (const CLI::Success& success) {  // help or version
-    const auto chosen = app.get_subcommands();
     if (dynamic_cast<const CLI::CallForVersion*>(&success) != nullptr) {
       out << "dettax " << DETTAX_VERSION << '\n';
     } else {
-      out << (chosen.empty() ? app.help() : chosen.front()->help());
+      out << app.help();  // of the command chosen, if there is one
     }
     return nullptr;
   } catch (const CLI::ParseError& error) {

@@ -22,7 +22,8 @@ class CompareCommand : public Command {
     options.positional("BASE", base_, "run to compare with", true);
     options.positional("NEW", fresh_, "run that is judged", true);
     options.flag("--force", force_, "compare although machine, software or settings differ");
-    options.number("--tolerance", tolerance_, "change that counts as none, as a ratio (0.02)");
+    options.number("--tolerance", tolerance_, "change that counts as none, as a ratio (0.02)",
+                   "0.02");
     options.choice("--color", {"auto", "always", "never"}, colour_, "colours in the table");
   }
   ExitCode run(const Streams& streams) override {

@@ -50,8 +50,8 @@ Finding check_build(const Environment& environment) {
 Finding check_cpu(const Environment& environment) {
   return {
       "cpu", Health::fine,
-      fmt::format("{}, {} cores, {} of them for this process; {}", environment.cpu_model,
-                  environment.cores, available_cores(), make_cpu_device(1, false)->description())};
+      fmt::format("{}, {} cores, {} of them for this process; vector instructions {}",
+                  environment.cpu_model, environment.cores, available_cores(), gemm_target_name())};
 }
 
 Finding check_memory(const Environment& environment) {

@@ -41,11 +41,15 @@ void list_mode_rows(std::ostream& out) {
   }
 }
 
+std::string things(size_t count, const char* thing) {
+  return format_things(static_cast<int64_t>(count), thing);
+}
+
 void list_suite_rows(std::ostream& out) {
   for (const std::string& name : list_suites()) {
     const Suite suite = load_suite(name);
-    out << fmt::format("  {:<12} {:>2} cases, {} modes  {}\n", name, suite.cases.size(),
-                       suite.modes.size(), suite.description);
+    out << fmt::format("  {:<12} {:<8} {:<8} {}\n", name, things(suite.cases.size(), "case"),
+                       things(suite.modes.size(), "mode"), suite.description);
   }
 }
 

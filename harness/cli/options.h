@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,8 +22,9 @@ class Options {
             const std::string& what);
   void texts(const std::string& names, const std::string& placeholder,
              std::vector<std::string>& values, const std::string& what);  // may be repeated
-  void integer(const std::string& names, std::optional<int64_t>& value, const std::string& what);
-  void number(const std::string& names, std::optional<double>& value, const std::string& what);
+  // `example` tells who gave no number what one looks like.
+  void number(const std::string& names, std::optional<double>& value, const std::string& what,
+              const std::string& example);
   void choice(const std::string& names, const std::vector<std::string>& words, std::string& value,
               const std::string& what);
 

@@ -9,6 +9,7 @@
 #include "harness/launch/guards.h"
 #include "harness/launch/ledgers.h"
 #include "harness/launch/memory.h"
+#include "harness/plan/crowding.h"
 
 namespace dettax {
 namespace {
@@ -21,17 +22,22 @@ constexpr double kGroupStartSeconds = 0.3;
 // A step whose every op is fingerprinted against a plain one.
 constexpr double kLedgerStepFactor = 3;
 
+std::string things(size_t count, const char* thing) {
+  return format_things(static_cast<int64_t>(count), thing);
+}
+
 void write_case(std::ostream& out, const Case& planned, const Suite& suite, int64_t available_bytes,
                 int cores, bool& runs) {
   out << planned.id() << '\n';
   out << fmt::format(
-      "  {}: {} parameters{}, {}, {} micro-batches a step, {} thread(s) a rank, {} FLOP a step\n",
-      planned.model.name, format_count(static_cast<double>(parameter_count(planned.model))),
+      "  {}: {} parameters{}, {}, {} a step, {} a rank, {} FLOP a step\n", planned.model.name,
+      format_count(static_cast<double>(parameter_count(planned.model))),
       planned.model.layers < planned.model.published_layers
           ? fmt::format(" ({} of {} layers: a proxy)", planned.model.layers,
                         planned.model.published_layers)
           : "",
-      to_string(planned.layout), planned.micro_batches(), planned.topology.threads_per_rank,
+      to_string(planned.layout), format_things(planned.micro_batches(), "micro-batch"),
+      format_things(planned.topology.threads_per_rank, "thread"),
       format_count(
           flops_per_step(planned.model, planned.tokens_per_step(), planned.batch.sequence_length)));
   const auto reason = case_refusal(planned, suite, available_bytes);
@@ -40,6 +46,8 @@ void write_case(std::ostream& out, const Case& planned, const Suite& suite, int6
     out << "  refused: " << *reason << '\n';
     return;
   }
+  const std::string crowd = oversubscription(planned, cores);
+  if (!crowd.empty()) out << "  " << crowd << '\n';
   const auto arm = [&](const std::string& name, const Mode& mode) {
     const auto bytes = static_cast<double>(estimate_memory(planned, mode).total());
     out << fmt::format("  arm {:<28} mode {} {}, about {}\n", name, mode.name, mode.hash,
@@ -48,7 +56,7 @@ void write_case(std::ostream& out, const Case& planned, const Suite& suite, int6
   arm("fast", suite.fast);
   arm("control", suite.fast);
   for (const Mode& mode : suite.modes) arm(mode.name, mode);
-  out << fmt::format("  memory about {} of {} available; time about {}\n",
+  out << fmt::format("  memory about {} of {} available; time at most about {}\n",
                      format_bytes(static_cast<double>(case_memory_bytes(planned, suite))),
                      format_bytes(static_cast<double>(available_bytes)),
                      format_seconds(estimate_case_seconds(planned, suite, cores)));
@@ -78,8 +86,8 @@ double estimate_case_seconds(const Case& planned, const Suite& suite, int cores)
 size_t write_plan(std::ostream& out, const Suite& suite, int64_t available_bytes, int cores) {
   size_t running = 0;
   double seconds = 0;
-  out << fmt::format("suite {} ({}): {} case(s), {} mode(s)\n", suite.name, suite.hash,
-                     suite.cases.size(), suite.modes.size());
+  out << fmt::format("suite {} ({}): {}, {} beside fast\n", suite.name, suite.hash,
+                     things(suite.cases.size(), "case"), things(suite.modes.size(), "mode"));
   for (const Case& planned : suite.cases) {
     bool runs = false;
     write_case(out, planned, suite, available_bytes, cores, runs);
@@ -87,8 +95,8 @@ size_t write_plan(std::ostream& out, const Suite& suite, int64_t available_bytes
     ++running;
     seconds += estimate_case_seconds(planned, suite, cores);
   }
-  out << fmt::format("{} of {} case(s) would run, at most about {}\n", running, suite.cases.size(),
-                     format_seconds(seconds));
+  out << fmt::format("{} of {} would run, in at most about {}\n", running,
+                     things(suite.cases.size(), "case"), format_seconds(seconds));
   return running;
 }
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "exporters/table.h"
+#include "harness/base/text.h"
 #include "harness/cli/command.h"
 #include "harness/cli/interrupt.h"
 #include "harness/cli/plan_text.h"
@@ -86,16 +87,14 @@ class RunCommand : public Command {
   ExitCode measure(const Suite& suite, RunFolder folder, std::optional<double> budget_seconds,
                    const Streams& streams) const;
   void check_resume() const;
+  void check_questions() const;
 
   RunOptions options_;
 };
 
 void RunCommand::check_resume() const {
   const bool other = !options_.suite.empty() || !options_.config.empty() ||
-                     !options_.overrides.empty() || !options_.modes.empty() ||
-                     !options_.case_pattern.empty() || !options_.output_folder.empty() ||
-                     options_.dp || options_.micro || options_.global || options_.sequence_length ||
-                     options_.seed || !options_.precision.empty() || !options_.text_file.empty();
+                     !options_.output_folder.empty() || changes_suite(options_);
   if (!other) return;
   throw Error(ErrorKind::usage,
               fmt::format("--resume {}: the run's own suite is resumed as it was; "
@@ -115,6 +114,15 @@ RunFolder RunCommand::folder(const Suite& suite) const {
                                ? default_runs_folder()
                                : std::filesystem::path(options_.output_folder),
                            suite);
+}
+
+// Each of them answers instead of a run, so that only one can be meant.
+void RunCommand::check_questions() const {
+  std::vector<std::string> asked;
+  if (options_.list) asked.emplace_back("--list");
+  if (options_.dry_run) asked.emplace_back("--dry-run");
+  if (options_.dump_config) asked.emplace_back("--dump-config");
+  if (asked.size() > 1) throw Error(ErrorKind::usage, join(asked, " and ") + ": give one of them");
 }
 
 // --list, --dump-config and --dry-run start nothing.
@@ -142,6 +150,7 @@ bool RunCommand::asks_for_text(const Streams& streams, ExitCode& code) const {
 
 ExitCode RunCommand::run(const Streams& streams) {
   // All that can be wrong with the command line is found before a folder is made.
+  check_questions();
   std::optional<double> budget_seconds;
   if (!options_.budget.empty()) budget_seconds = parse_duration("--budget", options_.budget);
   if (!options_.json_file.empty()) require_writable("--json", options_.json_file);

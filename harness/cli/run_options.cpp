@@ -7,32 +7,28 @@
 
 #include <fmt/format.h>
 #include <fnmatch.h>
-#include <unistd.h>
 
 #include "harness/base/error.h"
 #include "harness/base/text.h"
-#include "results/run_folder.h"
+#include "harness/plan/override.h"
 
 namespace dettax {
 namespace {
 
-// A file that is gone when this is.
-class TemporaryFile {
- public:
-  TemporaryFile(const std::string& name, const std::string& text) {
-    folder_ = std::filesystem::temp_directory_path() / fmt::format("dettax-{}", ::getpid());
-    std::filesystem::create_directories(folder_);
-    write_file_atomically(path_ = folder_ / name, text);
-  }
-  TemporaryFile(const TemporaryFile&) = delete;
-  ~TemporaryFile() {
-    std::error_code ignored;  // a file left in the temporary folder harms nobody
-    std::filesystem::remove_all(folder_, ignored);
-  }
-  std::string path() const { return path_.string(); }
-
- private:
-  std::filesystem::path folder_, path_;
+// A flag that sets a key of every case.
+struct CaseFlag {
+  const char* flag;
+  const char* placeholder;
+  const char* key;
+  const char* what;
+};
+constexpr CaseFlag kCaseFlags[] = {
+    {"--dp", "N", "layout.dp", "data-parallel ranks of every case"},
+    {"--mbs", "N", "batch.micro", "micro-batch size of every case, in sequences"},
+    {"--gbs", "N", "batch.global", "global batch size of every case, in sequences"},
+    {"--seq-length", "N", "batch.sequence_length", "sequence length of every case, in tokens"},
+    {"--seed", "N", "seed", "seed of every case"},
+    {"--precision", "NAME", "precision", "precision of every case"},
 };
 
 Override parse_override(const std::string& text) {
@@ -69,80 +65,44 @@ void select_cases(Suite& suite, const std::string& pattern) {
   }
 }
 
-void select_modes(Suite& suite, const std::vector<std::string>& names) {
-  suite.modes.clear();
-  for (const std::string& name : names) suite.modes.push_back(load_mode(name));
-}
-
-void require_text(const std::string& path) {
-  std::error_code error;
-  std::string what;
-  if (::access(path.c_str(), R_OK) != 0) {
-    what = "there is no such file, or it cannot be read";
-  } else if (!std::filesystem::is_regular_file(path, error)) {
-    what = "is no file of text";
-  } else if (std::filesystem::file_size(path, error) == 0) {
-    what = "is empty";
+// `--mode a --mode b` as the suite's list of modes; each answers for itself.
+Override mode_setting(const std::vector<std::string>& names) {
+  std::vector<Yaml> items;
+  for (size_t i = 0; i < names.size(); ++i) {
+    items.push_back(yaml_scalar(names[i], true));
+    set_origin(items.back(), "--mode", fmt::format("modes.{}", i));
   }
-  if (!what.empty()) throw Error(ErrorKind::usage, fmt::format("--text {}: {}", path, what));
+  return {"modes", yaml_list(std::move(items)), "--mode", join(names, " --mode ")};
 }
 
-// A flag that sets a key of every case in the suite file.
-struct CaseSetting {
-  std::string flag, key, value;
-};
-
-std::vector<CaseSetting> case_settings(const RunOptions& options) {
-  std::vector<CaseSetting> out;
-  const auto add = [&](const char* flag, const std::optional<int64_t>& value, const char* key) {
-    if (value) out.push_back({flag, key, std::to_string(*value)});
+std::vector<Override> case_settings(const RunOptions& options) {
+  std::vector<Override> out;
+  const auto add = [&](const std::string& flag, const std::string& key, Yaml value,
+                       const std::string& text) {
+    out.emplace_back("cases.*." + key, std::move(value), flag, text);
   };
-  add("--dp", options.dp, "layout.dp");
-  // Data parallelism is the only axis that runs yet.
-  add("--dp", options.dp, "topology.ranks_per_node");
-  add("--mbs", options.micro, "batch.micro");
-  add("--gbs", options.global, "batch.global");
-  add("--seq-length", options.sequence_length, "batch.sequence_length");
-  add("--seed", options.seed, "seed");
-  if (!options.precision.empty()) out.push_back({"--precision", "precision", options.precision});
-  if (!options.text_file.empty()) {
-    require_text(options.text_file);
-    out.push_back({"--text", "data.kind", "text"});
-    out.push_back({"--text", "data.path", std::filesystem::absolute(options.text_file).string()});
+  for (const CaseFlag& setting : kCaseFlags) {
+    const auto given = options.case_settings.find(setting.flag);
+    if (given == options.case_settings.end() || given->second.empty()) continue;
+    const std::string& text = given->second;
+    add(setting.flag, setting.key, yaml_scalar(text), text);
+    // The dump says how many ranks a node has; another layout has others.
+    if (std::string(setting.key).starts_with("layout."))
+      add(setting.flag, "topology.ranks_per_node", Yaml{}, text);
+  }
+  const std::string& file = options.text_file;
+  if (!file.empty()) {
+    add("--text", "data.kind", yaml_scalar("text"), file);
+    add("--text", "data.path", yaml_scalar(std::filesystem::absolute(file).string(), true), file);
   }
   return out;
 }
 
-// The loader names a key of the expanded suite, which nobody wrote; the flag behind it is meant.
-std::string in_words_of_flags(std::string message, const std::vector<CaseSetting>& settings,
-                              size_t cases) {
-  for (size_t i = 0; i < cases; ++i) {
-    for (const CaseSetting& setting : settings) {
-      const std::string key = fmt::format("-C cases.{}.{}", i, setting.key);
-      if (!message.starts_with(key)) continue;
-      return fmt::format("{} {}{}", setting.flag, setting.value, message.substr(key.size()));
-    }
-  }
-  return message;
-}
-
-// Through the loader, so that what the flags make is checked like any file.
-Suite with_case_settings(const Suite& suite, const std::vector<CaseSetting>& settings) {
-  const TemporaryFile expanded(suite.name + ".yaml", dump_suite(suite));
-  std::vector<Override> overrides;
-  for (size_t i = 0; i < suite.cases.size(); ++i) {
-    for (const CaseSetting& setting : settings) {
-      overrides.emplace_back(fmt::format("cases.{}.{}", i, setting.key), setting.value);
-    }
-  }
-  try {
-    return load_suite(expanded.path(), overrides);
-  } catch (const Error& error) {
-    std::string message = error.what();
-    const size_t at = message.find(expanded.path());
-    if (at != std::string::npos) message.replace(at, expanded.path().size(), suite.name);
-    throw Error(error.kind(), in_words_of_flags(message, settings, suite.cases.size()));
-  }
+std::string precision_help(const std::string& what) {
+  std::vector<std::string> words;
+  for (const Precision precision : usable_precisions(Backend::cpu))
+    words.emplace_back(to_string(precision));
+  return fmt::format("{}; this build has {}", what, join(words, ", "));
 }
 
 }  // namespace
@@ -154,13 +114,11 @@ void declare_run_options(Options& options, RunOptions& values) {
                 "lays a value over the suite, e.g. measure.budget_seconds=60; may be repeated");
   options.texts("--mode", "NAME", values.modes, "modes instead of the suite's; may be repeated");
   options.text("--case", "GLOB", values.case_pattern, "only cases whose id matches");
-  options.integer("--dp", values.dp, "data-parallel ranks of every case");
-  options.integer("--mbs", values.micro, "micro-batch size of every case, in sequences");
-  options.integer("--gbs", values.global, "global batch size of every case, in sequences");
-  options.integer("--seq-length", values.sequence_length, "sequence length of every case");
-  options.integer("--seed", values.seed, "seed of every case");
-  options.text("--precision", "NAME", values.precision,
-               "bf16, fp16, fp32, tf32, fp8_cs, fp8_mx or nvfp4");
+  for (const CaseFlag& setting : kCaseFlags) {
+    const bool precision = std::string(setting.key) == "precision";
+    options.text(setting.flag, setting.placeholder, values.case_settings[setting.flag],
+                 precision ? precision_help(setting.what) : setting.what);
+  }
   options.text("--text", "FILE", values.text_file, "trains on the bytes of this file");
   options.text("--budget", "SECONDS|20m", values.budget, "time for the whole run");
   options.text("--output-dir", "DIR", values.output_folder,
@@ -176,15 +134,19 @@ void declare_run_options(Options& options, RunOptions& values) {
   options.choice("--color", {"auto", "always", "never"}, values.colour, "colours in the table");
 }
 
+bool changes_suite(const RunOptions& options) {
+  return !options.overrides.empty() || !options.modes.empty() || !options.case_pattern.empty() ||
+         !case_settings(options).empty();
+}
+
 Suite load_run_suite(const RunOptions& options) {
   std::vector<Override> overrides;
   for (const std::string& text : options.overrides) overrides.push_back(parse_override(text));
+  if (!options.modes.empty()) overrides.push_back(mode_setting(options.modes));
   Suite suite = load_suite(suite_source(options), overrides);
-  if (!options.modes.empty()) select_modes(suite, options.modes);
   if (!options.case_pattern.empty()) select_cases(suite, options.case_pattern);
-  const std::vector<CaseSetting> settings = case_settings(options);
-  if (!settings.empty() || !options.modes.empty()) return with_case_settings(suite, settings);
-  if (!options.case_pattern.empty()) suite.hash = hash_text(dump_suite(suite));
+  const std::vector<Override> settings = case_settings(options);
+  if (changes_suite(options)) suite = with_overrides(suite, settings);
   return suite;
 }
 

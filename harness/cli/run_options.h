@@ -1,7 +1,6 @@
 #pragma once
 
-#include <cstdint>
-#include <optional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -17,8 +16,7 @@ struct RunOptions {
   std::vector<std::string> overrides;  // key=value
   std::vector<std::string> modes;
   std::string case_pattern;
-  std::optional<int64_t> dp, micro, global, sequence_length, seed;
-  std::string precision;
+  std::map<std::string, std::string> case_settings;  // flag -> value, "" where it was not given
   std::string text_file;
   std::string output_folder, resume, json_file;
   std::string budget;
@@ -26,6 +24,9 @@ struct RunOptions {
   std::string colour = "auto";
 };
 void declare_run_options(Options& options, RunOptions& values);
+
+// Whether anything was given that changes what is run.
+bool changes_suite(const RunOptions& options);
 
 // The suite with everything the command line laid over it. Throws Error{usage} or Error{config}.
 Suite load_run_suite(const RunOptions& options);

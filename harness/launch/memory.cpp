@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 
 #include "harness/base/format.h"
+#include "harness/launch/rank_pool.h"
+#include "harness/plan/crowding.h"
 
 namespace dettax {
 namespace {
@@ -51,6 +53,7 @@ int64_t case_memory_bytes(const Case& planned, const Suite& suite) {
 
 std::optional<std::string> case_refusal(const Case& planned, const Suite& suite,
                                         int64_t available_bytes) {
+  if (auto reason = crowding(planned, available_cores())) return reason;
   if (auto reason = refusal(planned, suite.fast, available_bytes)) return reason;
   for (const Mode& mode : suite.modes) {
     if (auto reason = refusal(planned, mode, available_bytes)) return reason;

@@ -16,6 +16,8 @@ namespace {
 
 // Beyond this many rounds nobody waits: the tax is as good as on the limit.
 constexpr double kRoundsAffordable = 1e5;
+// The scatter is an estimate itself: less than a quarter more rounds is not worth advising.
+constexpr double kLeastMore = 1.25;
 // How many times the width asked for the control's own interval may have before a narrow one beside it is not believed.
 constexpr double kControlLeeway = 3;
 
@@ -106,14 +108,19 @@ std::optional<double> seconds_until(const Record& record, const Estimate& ratio,
   if (normal_rounds > kRoundsAffordable) return std::nullopt;
   double rounds = std::max(n + 1, std::floor(normal_rounds));
   while (student_t_quantile(tail, rounds - 1) * deviation / std::sqrt(rounds) > wanted) ++rounds;
+  rounds = std::max(rounds, std::ceil(kLeastMore * n));
   const double seconds = (rounds - n) * seconds_per_round(record);
   return seconds > 0 ? std::optional(seconds) : std::nullopt;
 }
 
 std::string time_words(const std::optional<double>& seconds) {
-  return seconds ? fmt::format(" About {} more of measuring would resolve it.",
-                               format_seconds(*seconds))
-                 : " More time is not likely to resolve it.";
+  if (!seconds) return " More time is not likely to resolve it.";
+  // Whole seconds, upwards: it is a guess.
+  constexpr double kSaidInMinutes = 100;
+  const double whole = std::ceil(*seconds);
+  return fmt::format(
+      " About {} more of measuring is likely to resolve it.",
+      whole < kSaidInMinutes ? fmt::format("{:.0f} s", whole) : format_seconds(whole));
 }
 
 bool control_differs(const Estimate& control, double target) {

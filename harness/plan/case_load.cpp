@@ -12,6 +12,7 @@ namespace {
 
 constexpr IntegerRange kAxis{1, 1'000'000};
 constexpr IntegerRange kBatch{1, 1'000'000'000};
+constexpr int64_t kMostThreads = 1024;  // of one rank: more than any machine has cores
 constexpr size_t kMostCases = 10'000;
 
 void read_batch(MapReader& reader, Case& planned) {
@@ -39,13 +40,16 @@ void read_batch(MapReader& reader, Case& planned) {
 void read_topology(MapReader& reader, Case& planned) {
   Topology& topology = planned.topology;
   const int ranks = planned.layout.ranks();
-  reader.integer("threads", topology.threads_per_rank, {1, 4096});
+  reader.integer("threads", topology.threads_per_rank, {1, kMostThreads});
   topology.ranks_per_node = 0;
   const Yaml* node = reader.find("topology");
   if (node != nullptr) {
     MapReader keys(*node, reader.path("topology"));
     keys.integer("nodes", topology.nodes, kAxis);
-    keys.integer("ranks_per_node", topology.ranks_per_node, kAxis);
+    // null: as many as the layout needs.
+    const Yaml* ranks_per_node = keys.find("ranks_per_node");
+    if (ranks_per_node != nullptr && ranks_per_node->kind != Yaml::Kind::null)
+      keys.integer("ranks_per_node", topology.ranks_per_node, kAxis);
     keys.finish();
   }
   if (topology.ranks_per_node == 0) topology.ranks_per_node = std::max(1, ranks / topology.nodes);
@@ -54,21 +58,6 @@ void read_topology(MapReader& reader, Case& planned) {
         "topology",
         fmt::format("{} nodes x {} ranks are not the {} ranks of layout {}", topology.nodes,
                     topology.ranks_per_node, ranks, to_string(planned.layout)));
-  }
-}
-
-void read_data(MapReader& reader, Data& data) {
-  const Yaml* node = reader.find("data");
-  if (node == nullptr) return;
-  MapReader keys(*node, reader.path("data"));
-  const std::vector<std::string> kinds = {"zipf", "text"};
-  if (const Yaml* kind = keys.find("kind"))
-    data.kind = kinds[read_word(*kind, keys.path("kind"), kinds)];
-  keys.number("zipf_exponent", data.zipf_exponent, {0, 10});
-  keys.text("path", data.path);
-  keys.finish();
-  if (data.kind == "text" && data.path.empty()) {
-    throw keys.fault("path", "is missing; kind text needs the path of a file");
   }
 }
 
@@ -124,15 +113,16 @@ Case read_case(const Yaml& node, const std::string& key) {
   reader.word("backend", planned.backend, backend_words());
   read_topology(reader, planned);
   read_batch(reader, planned);
-  read_data(reader, planned.data);
+  read_data(reader, planned);
   read_optimizer(reader, planned.optimizer);
   if (const Yaml* seed = reader.find("seed")) {
     planned.seed = static_cast<uint64_t>(read_integer(*seed, reader.path("seed"), {.low = 0}));
   }
   read_injections(reader, planned);
+  const Yaml* label = reader.find("label");
   reader.text("label", planned.label);
   reader.finish();
-  if (!planned.label.empty()) check_name(node, reader.path("label"), planned.label);
+  if (!planned.label.empty()) check_name(*label, reader.path("label"), planned.label);
   return planned;
 }
 

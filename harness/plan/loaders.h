@@ -4,7 +4,8 @@
 #include <vector>
 
 #include "harness/plan/case.h"
-#include "harness/plan/yaml.h"
+#include "harness/plan/suite.h"
+#include "harness/plan/yaml_reader.h"
 
 namespace dettax {
 
@@ -14,6 +15,9 @@ Mode read_mode(const Yaml& node, const std::string& key);
 // A mapping, or text such as dp2.tp4.pp2.sp.zero1.
 Layout read_layout(const Yaml& node, const std::string& key);
 
+// The key `data` of a case whose model and batch are read; the file of a text is looked at here.
+void read_data(MapReader& reader, Case& planned);
+
 // All cases of one entry of `cases`: the cross product of its lists.
 std::vector<Case> read_cases(const Yaml& entry, const std::string& key);
 
@@ -21,6 +25,7 @@ std::vector<Case> read_cases(const Yaml& entry, const std::string& key);
 Yaml model_yaml(const Model& model);
 Yaml mode_yaml(const Mode& mode);
 Yaml case_yaml(const Case& planned);
+Yaml suite_yaml(const Suite& suite);
 
 // Name tables of the enumerations, in the order of their values.
 const std::vector<std::string>& precision_words();

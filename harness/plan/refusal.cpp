@@ -1,9 +1,10 @@
+#include <algorithm>
 #include <bit>
-#include <filesystem>
 
 #include <fmt/format.h>
 
 #include "harness/base/format.h"
+#include "harness/base/text.h"
 #include "harness/plan/suite.h"
 
 namespace dettax {
@@ -11,13 +12,20 @@ namespace {
 
 using Reason = std::optional<std::string>;
 
+std::string words_of(const std::vector<Precision>& precisions) {
+  std::vector<std::string> words;
+  for (const Precision precision : precisions) words.emplace_back(to_string(precision));
+  return join(words, ", ");
+}
+
 Reason unsupported_part(const Case& planned) {
   if (planned.backend == Backend::cuda) {
     return "backend cuda is not available: this build has no CUDA backend; use backend: cpu";
   }
-  if (planned.precision != Precision::fp32) {
-    return fmt::format("precision {} is not available on the cpu backend yet; use fp32",
-                       to_string(planned.precision));
+  const auto usable = usable_precisions(planned.backend);
+  if (std::find(usable.begin(), usable.end(), planned.precision) == usable.end()) {
+    return fmt::format("precision {} is not available on the {} backend yet; use {}",
+                       to_string(planned.precision), to_string(planned.backend), words_of(usable));
   }
   if (planned.topology.nodes > 1) {
     return fmt::format("topology.nodes {} is not available yet; ranks are threads of one process",
@@ -33,23 +41,10 @@ Reason unsupported_part(const Case& planned) {
   return std::nullopt;
 }
 
-Reason unusable_data(const Case& planned) {
+Reason too_long(const Case& planned) {
   if (planned.batch.sequence_length > planned.model.context) {
     return fmt::format("batch.sequence_length {} is longer than the context {} of model {}",
                        planned.batch.sequence_length, planned.model.context, planned.model.name);
-  }
-  if (planned.data.kind != "text") return std::nullopt;
-  std::error_code error;
-  const std::string& path = planned.data.path;
-  const auto bytes = std::filesystem::file_size(path, error);
-  if (error) return fmt::format("data.path {}: {}", path, error.message());
-  if (bytes <= static_cast<uintmax_t>(planned.batch.sequence_length)) {
-    return fmt::format("data.path {} has {} bytes; a sequence of {} needs at least {}", path, bytes,
-                       planned.batch.sequence_length, planned.batch.sequence_length + 1);
-  }
-  if (planned.model.vocabulary < 256) {
-    return fmt::format("data.kind text has 256 tokens; model {} has a vocabulary of {}",
-                       planned.model.name, planned.model.vocabulary);
   }
   return std::nullopt;
 }
@@ -85,10 +80,15 @@ Reason too_large(const Case& planned, const Mode& mode, int64_t available_bytes)
 
 }  // namespace
 
+std::vector<Precision> usable_precisions(Backend backend) {
+  if (backend == Backend::cpu) return {Precision::fp32};
+  return {};
+}
+
 std::optional<std::string> refusal(const Case& planned, const Mode& mode, int64_t available_bytes) {
   if (Reason reason = unsupported_part(planned)) return reason;
   if (Reason reason = layout_refusal(planned)) return reason;
-  if (Reason reason = unusable_data(planned)) return reason;
+  if (Reason reason = too_long(planned)) return reason;
   if (Reason reason = not_invariant(planned, mode)) return reason;
   return too_large(planned, mode, available_bytes);
 }

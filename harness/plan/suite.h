@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "harness/plan/case.h"
+#include "harness/plan/override.h"
 
 namespace dettax {
 
@@ -59,18 +60,17 @@ struct Cluster {
   Topology topology;  // threads_per_rank stays 1: a case says it
 };
 
-// `key=value` of -C: a path into the suite file, e.g. measure.budget_seconds=60 or
-// cases.0.batch.global=16.
-using Override = std::pair<std::string, std::string>;
-
 // Folders with models/, modes/, suites/ ... : the first that exists of $DETTAX_HOME, the source
 // tree this was built from, and <prefix>/share/dettax beside the program.
 std::string find_home();
 
-// All of these throw Error{config} with `file:line: key: what is wrong; what would be right`.
+// All of these throw Error{config} with `file:line: key: what is wrong; what would be right`, or with
+// the override in the place of file and line.
 Model load_model(const std::string& name_or_path);
 Mode load_mode(const std::string& name_or_path);
 Suite load_suite(const std::string& name_or_path, const std::vector<Override>& overrides = {});
+// The overrides laid over the suite as dump_suite() writes it, so that cases.*.seed is every case.
+Suite with_overrides(const Suite& suite, const std::vector<Override>& overrides);
 Cluster load_cluster(const std::string& name_or_path);
 
 // Names that can be given to the loaders, sorted.
@@ -97,5 +97,8 @@ std::optional<std::string> layout_refusal(const Case& planned);
 // Reason why this case cannot run here and now (unsupported part, does not fit into memory,
 // impossible layout), or nothing.
 std::optional<std::string> refusal(const Case& planned, const Mode& mode, int64_t available_bytes);
+
+// Precisions in which cases of this backend can run in this build.
+std::vector<Precision> usable_precisions(Backend backend);
 
 }  // namespace dettax

@@ -152,21 +152,27 @@ Yaml case_yaml(const Case& planned) {
        {"injections", injections_yaml(planned.injections)}});
 }
 
-std::string dump_suite(const Suite& suite) {
+Yaml suite_yaml(const Suite& suite) {
   std::vector<Yaml> modes;
   for (const Mode& mode : suite.modes) modes.push_back(mode_yaml(mode));
   std::vector<Yaml> cases;
-  for (const Case& planned : suite.cases) cases.push_back(case_yaml(planned));
+  for (size_t i = 0; i < suite.cases.size(); ++i) {
+    Yaml planned = case_yaml(suite.cases[i]);
+    set_origin(planned, "case " + suite.cases[i].id(), fmt::format("cases.{}", i));
+    cases.push_back(std::move(planned));
+  }
   const auto& limit = suite.thresholds.max_overhead_ratio;
-  return emit_yaml(
-      yaml_map({{"name", text(suite.name)},
-                {"description", text(suite.description)},
-                {"fast", mode_yaml(suite.fast)},
-                {"modes", yaml_list(std::move(modes))},
-                {"measure", measure_yaml(suite.measure)},
-                {"evidence", evidence_yaml(suite.evidence)},
-                {"thresholds", yaml_map({{"max_overhead_ratio", limit ? number(*limit) : Yaml{}}})},
-                {"cases", yaml_list(std::move(cases))}}));
+  return yaml_map(
+      {{"name", text(suite.name)},
+       {"description", text(suite.description)},
+       {"fast", mode_yaml(suite.fast)},
+       {"modes", yaml_list(std::move(modes))},
+       {"measure", measure_yaml(suite.measure)},
+       {"evidence", evidence_yaml(suite.evidence)},
+       {"thresholds", yaml_map({{"max_overhead_ratio", limit ? number(*limit) : Yaml{}}})},
+       {"cases", yaml_list(std::move(cases))}});
 }
+
+std::string dump_suite(const Suite& suite) { return emit_yaml(suite_yaml(suite)); }
 
 }  // namespace dettax

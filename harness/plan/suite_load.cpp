@@ -105,11 +105,12 @@ void check_injections(const Suite& suite, const Case& planned, const Yaml& node,
                       const std::string& key) {
   std::vector<std::string> arms = {suite.fast.name, "control"};
   for (const Mode& mode : suite.modes) arms.push_back(mode.name);
-  for (const Injection& injection : planned.injections) {
-    if (injection.arm.empty() || std::count(arms.begin(), arms.end(), injection.arm) > 0) continue;
-    throw config_error(
-        node, key + ".injections",
-        fmt::format("no arm \"{}\"{}", injection.arm, did_you_mean(injection.arm, arms)));
+  for (size_t i = 0; i < planned.injections.size(); ++i) {
+    const std::string& arm = planned.injections[i].arm;
+    if (arm.empty() || std::count(arms.begin(), arms.end(), arm) > 0) continue;
+    const Yaml& at = *node.find("injections")->items.at(i).find("arm");
+    throw config_error(at, fmt::format("{}.injections.{}.arm", key, i),
+                       fmt::format("there is no arm \"{}\"{}", arm, did_you_mean(arm, arms)));
   }
 }
 
@@ -142,15 +143,10 @@ void read_all_cases(MapReader& reader, Suite& suite) {
   }
 }
 
-}  // namespace
-
-Suite load_suite(const std::string& name_or_path, const std::vector<Override>& overrides) {
-  const std::string path = resolve(FileKind::suite, name_or_path);
-  Yaml root = read_yaml(path);
-  for (const auto& [key, value] : overrides) set_yaml_path(root, key, value);
+Suite read_suite(const Yaml& root, const std::string& default_name) {
   MapReader reader(root, "");
   Suite suite;
-  suite.name = stem(path);
+  suite.name = default_name;
   reader.text("name", suite.name);
   reader.text("description", suite.description);
   read_modes(reader, suite);
@@ -159,9 +155,69 @@ Suite load_suite(const std::string& name_or_path, const std::vector<Override>& o
   read_thresholds(reader, suite.thresholds);
   read_all_cases(reader, suite);
   reader.finish();
-  check_name(root, "name", suite.name);
+  const Yaml* name = root.find("name");
+  check_name(name == nullptr ? root : *name, "name", suite.name);
   suite.hash = hash_text(dump_suite(suite));
   return suite;
+}
+
+// A suite with overrides; a fault that only they cause is told as theirs.
+class LaidOver {
+ public:
+  LaidOver(const Yaml& base, const std::vector<Override>& overrides, std::string default_name)
+      : base_(base), overrides_(overrides), default_name_(std::move(default_name)) {}
+
+  Suite read() const {
+    try {
+      return read_without("");
+    } catch (const Error& error) {
+      throw Error(error.kind(), culprits(error.what()) + error.what());
+    }
+  }
+
+ private:
+  Suite read_without(const std::string& left_out) const {
+    Yaml root = base_;
+    for (const Override& setting : overrides_) {
+      if (setting.written != left_out) lay_over(root, setting);
+    }
+    return read_suite(root, default_name_);
+  }
+
+  std::string message_without(const std::string& left_out) const {
+    try {
+      read_without(left_out);
+      return "";
+    } catch (const Error& error) {
+      return error.what();
+    }
+  }
+
+  // "--dp 3: " where the message, which names none of them, would be another without it.
+  std::string culprits(const std::string& message) const {
+    std::vector<std::string> found;
+    for (const Override& setting : overrides_) {
+      if (message.starts_with(setting.source + ":")) return "";
+      const bool known = std::find(found.begin(), found.end(), setting.written) != found.end();
+      if (!known && message_without(setting.written) != message) found.push_back(setting.written);
+    }
+    return found.empty() ? "" : join(found, " ") + ": ";
+  }
+
+  const Yaml& base_;
+  const std::vector<Override>& overrides_;
+  std::string default_name_;
+};
+
+}  // namespace
+
+Suite load_suite(const std::string& name_or_path, const std::vector<Override>& overrides) {
+  const std::string path = resolve(FileKind::suite, name_or_path);
+  return LaidOver(read_yaml(path), overrides, stem(path)).read();
+}
+
+Suite with_overrides(const Suite& suite, const std::vector<Override>& overrides) {
+  return LaidOver(suite_yaml(suite), overrides, suite.name).read();
 }
 
 }  // namespace dettax

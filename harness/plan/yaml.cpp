@@ -1,12 +1,8 @@
 #include "harness/plan/yaml.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include <fmt/format.h>
-
-#include "harness/base/error.h"
-#include "harness/base/text.h"
 
 namespace dettax {
 namespace {
@@ -95,39 +91,11 @@ void emit(const Yaml& node, const std::string& indent, bool after_dash, std::str
   }
 }
 
-Yaml& entry_of(Yaml& map, const std::string& key, const std::string& origin) {
+Yaml& entry_of(Yaml& map, const std::string& key) {
   for (auto& [name, value] : map.entries) {
     if (name == key) return value;
   }
-  Yaml fresh;
-  fresh.origin = origin;
-  return map.entries.emplace_back(key, fresh).second;
-}
-
-Yaml& item_of(Yaml& list, const std::string& part, const std::string& origin) {
-  size_t index = 0;
-  const char* end = part.data() + part.size();
-  const auto [stop, error] = std::from_chars(part.data(), end, index);
-  if (error != std::errc() || stop != end || index >= list.items.size()) {
-    throw Error(ErrorKind::config,
-                fmt::format("{}: \"{}\" is no entry of a list of {}; entries count from 0", origin,
-                            part, list.items.size()));
-  }
-  return list.items[index];
-}
-
-Yaml& child_of(Yaml& node, const std::string& part, const std::string& origin) {
-  if (node.kind == Yaml::Kind::list) return item_of(node, part, origin);
-  if (node.kind == Yaml::Kind::scalar) node = yaml_map({{"base", node}});
-  node.kind = Yaml::Kind::map;
-  node.origin = origin;
-  return entry_of(node, part, origin);
-}
-
-void set_origin(Yaml& node, const std::string& origin) {
-  node.origin = origin;
-  for (Yaml& item : node.items) set_origin(item, origin);
-  for (auto& entry : node.entries) set_origin(entry.second, origin);
+  return map.entries.emplace_back(key, Yaml{}).second;
 }
 
 }  // namespace
@@ -161,6 +129,15 @@ Yaml yaml_map(std::vector<std::pair<std::string, Yaml>> entries) {
   return node;
 }
 
+void set_origin(Yaml& node, const std::string& source, const std::string& key) {
+  if (node.origin.empty()) {
+    node.origin = source;
+    node.origin_key = key;
+  }
+  for (Yaml& item : node.items) set_origin(item, source, key);
+  for (auto& entry : node.entries) set_origin(entry.second, source, key);
+}
+
 std::string emit_yaml(const Yaml& node) {
   std::string out;
   emit(node, "", false, out);
@@ -178,31 +155,13 @@ Yaml merge_yaml(const Yaml& base, const Yaml& over) {
   if (base.kind != Yaml::Kind::map || over.kind != Yaml::Kind::map) return over;
   Yaml result = base;
   result.origin = over.origin;
+  result.origin_key = over.origin_key;
   for (const auto& [key, value] : over.entries) {
     const bool known = base.find(key) != nullptr;
-    Yaml& entry = entry_of(result, key, value.origin);
+    Yaml& entry = entry_of(result, key);
     entry = known ? merge_yaml(entry, value) : value;
   }
   return result;
-}
-
-void set_yaml_path(Yaml& root, const std::string& path, const std::string& value) {
-  const std::string origin = "-C " + path;
-  Yaml* node = &root;
-  for (const std::string& part : split(path, '.')) {
-    if (part.empty()) {
-      throw Error(ErrorKind::config,
-                  origin + ": an empty part in the path; it must be like measure.budget_seconds");
-    }
-    node = &child_of(*node, part, node == &root ? root.origin : origin);
-  }
-  const std::string_view word = trim(value);
-  if (word == "null" || word == "~") {
-    *node = Yaml{};
-  } else {
-    *node = word.empty() ? yaml_scalar("", true) : parse_yaml(value, origin);
-  }
-  set_origin(*node, origin);
 }
 
 }  // namespace dettax

@@ -16,7 +16,8 @@ struct Yaml {
   bool quoted = false;                                // scalar: a text, whatever it looks like
   std::vector<Yaml> items;                            // list
   std::vector<std::pair<std::string, Yaml>> entries;  // map, in the order of the file
-  std::string origin;                                 // "file:line", or "-C key"
+  std::string origin;                                 // "file:line", or what laid it over the file
+  std::string origin_key;                             // the key that `origin` names already
 
   const Yaml* find(std::string_view key) const;
 };
@@ -25,9 +26,14 @@ Yaml yaml_scalar(std::string text, bool quoted = false);
 Yaml yaml_list(std::vector<Yaml> items);
 Yaml yaml_map(std::vector<std::pair<std::string, Yaml>> entries);
 
-// Both throw Error{config}, one line, on anything but exactly one valid document without duplicate
+// Says of every node without an origin that it came from `source`, which names `key`.
+void set_origin(Yaml& node, const std::string& source, const std::string& key);
+
+// All throw Error{config}, one line, on anything but exactly one valid document without duplicate
 // keys. `name` stands for the file in messages.
 Yaml parse_yaml(const std::string& text, const std::string& name);
+// The same without origins: a value that came from the command line as `name`.
+Yaml parse_yaml_value(const std::string& text, const std::string& name);
 Yaml read_yaml(const std::string& path);
 
 // Block style, quoting every text that some YAML reader would take for something else.
@@ -36,11 +42,5 @@ std::string emit_yaml(const Yaml& node);
 // `over` on top of `base`: maps are merged key by key, anything else is replaced. Where base has a
 // map and over a list, each map of the list is merged onto it.
 Yaml merge_yaml(const Yaml& base, const Yaml& over);
-
-// Sets the node at a path like measure.budget_seconds or cases.0.batch.global to `value`, read as
-// YAML. Missing maps on the way are made (the reader then says whether the key exists); a name on
-// the way
-// (`model: gpt-tiny`) becomes {base: name}. Throws if the path leaves a list's range.
-void set_yaml_path(Yaml& root, const std::string& path, const std::string& value);
 
 }  // namespace dettax

@@ -20,12 +20,44 @@ constexpr int kMostNodes = 100'000;  // aliases can make a small file explode
   throw Error(ErrorKind::config, where + ": " + what);
 }
 
-// yaml-cpp's message without line breaks or control characters.
+// Without line breaks or control characters.
 std::string one_line(std::string text) {
   std::replace_if(
       text.begin(), text.end(),
       [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }, ' ');
   return text;
+}
+
+// The parser's messages in words that say what would be right.
+std::string in_our_words(const std::string& message) {
+  namespace parser = YAML::ErrorMsg;
+  static const std::vector<std::pair<std::string, const char*>> words = {
+      {parser::END_OF_SEQ_FLOW, "a list that begins with [ is not closed with ]"},
+      {parser::END_OF_MAP_FLOW, "a mapping that begins with { is not closed with }"},
+      {parser::FLOW_END, "a ] or } closes nothing"},
+      {parser::END_OF_SEQ, "the indentation fits no line before; entries of a list begin alike"},
+      {parser::END_OF_MAP, "the indentation fits no line before; keys of a mapping begin alike"},
+      {parser::TAB_IN_INDENTATION, "a tab in the indentation; use spaces"},
+      {parser::MAP_VALUE,
+       "a colon where none may stand; indent with spaces, and quote a text that holds one"},
+      {parser::MAP_KEY, "a key where none may stand; indent with spaces as the lines before"},
+      {parser::BLOCK_ENTRY,
+       "an entry of a list where none may stand; indent with spaces as the lines before"},
+      {parser::UNKNOWN_TOKEN, "a character that begins no value; quote the text"},
+      {parser::UNKNOWN_ANCHOR, "an alias without its anchor; quote a text that begins with *"},
+      {parser::ALIAS_NOT_FOUND, "a lone *; quote the text"},
+      {parser::ANCHOR_NOT_FOUND, "a lone &; quote the text"},
+      {parser::EOF_IN_SCALAR, "a quoted text is not closed"},
+      {parser::DOC_IN_SCALAR, "a line of --- or ... inside a quoted text"},
+      {parser::INVALID_ESCAPE, "no such escape; write \\\\ for a backslash, or 'single quotes'"},
+      {parser::INVALID_UNICODE, "no such character; write it as it is"},
+      {parser::INVALID_HEX, "an escape without its hexadecimal digits"},
+      {parser::BAD_FILE, "it is nested too deep"},
+  };
+  for (const auto& [theirs, ours] : words) {
+    if (message.starts_with(theirs)) return ours;
+  }
+  return "quote texts with special characters, and indent with spaces";
 }
 
 class Converter {
@@ -85,9 +117,8 @@ class Converter {
   int nodes_ = 0;
 };
 
-}  // namespace
-
-Yaml parse_yaml(const std::string& text, const std::string& name) {
+// `lined`: whether a line number says something about the text.
+Yaml parse(const std::string& text, const std::string& name, bool lined) {
   try {
     const std::vector<YAML::Node> documents = YAML::LoadAll(text);
     if (documents.empty() || (documents.size() == 1 && documents.front().IsNull())) {
@@ -98,9 +129,28 @@ Yaml parse_yaml(const std::string& text, const std::string& name) {
     }
     return Converter(name).convert(documents.front(), 0);
   } catch (const YAML::Exception& error) {
-    const std::string what = "is not valid YAML: " + one_line(error.msg);
-    fail(error.mark.is_null() ? name : fmt::format("{}:{}", name, error.mark.line + 1), what);
+    const bool at_line = lined && !error.mark.is_null();
+    fail(at_line ? fmt::format("{}:{}", name, error.mark.line + 1) : name,
+         "is not valid YAML: " + in_our_words(error.msg));
   }
+}
+
+void forget_origins(Yaml& node) {
+  node.origin.clear();
+  for (Yaml& item : node.items) forget_origins(item);
+  for (auto& entry : node.entries) forget_origins(entry.second);
+}
+
+}  // namespace
+
+Yaml parse_yaml(const std::string& text, const std::string& name) {
+  return parse(text, name, true);
+}
+
+Yaml parse_yaml_value(const std::string& text, const std::string& name) {
+  Yaml value = parse(text, name, false);
+  forget_origins(value);
+  return value;
 }
 
 Yaml read_yaml(const std::string& path) {

@@ -36,9 +36,9 @@ Error must_be(const Yaml& node, const std::string& key, const std::string& what)
   return config_error(node, key, fmt::format("must be {}, not {}", what, found(node)));
 }
 
-std::string describe(IntegerRange range) {
-  const bool above = range.high == std::numeric_limits<int64_t>::max();
-  if (range.low == std::numeric_limits<int64_t>::min()) return "a whole number";
+// An upper end that no int64_t exceeds is said only where `overflowed`.
+std::string describe(IntegerRange range, bool overflowed) {
+  const bool above = range.high == std::numeric_limits<int64_t>::max() && !overflowed;
   if (above) return fmt::format("a whole number of at least {}", range.low);
   return fmt::format("a whole number from {} to {}", range.low, range.high);
 }
@@ -59,16 +59,29 @@ bool parse_whole(std::string_view text, Number& value) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
+bool is_digits(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
 // 010 is eight to some readers and ten to others.
 bool has_leading_zero(std::string_view text) {
   if (!text.empty() && text[0] == '-') text.remove_prefix(1);
   return text.size() > 1 && text[0] == '0' && text[1] >= '0' && text[1] <= '9';
 }
 
+// What of the key the node's origin does not say already.
+std::string untold(const Yaml& node, const std::string& key) {
+  const std::string& told = node.origin_key;
+  if (told.empty() || !key.starts_with(told)) return key;
+  if (key.size() == told.size()) return "";
+  return key[told.size()] == '.' ? key.substr(told.size() + 1) : key;
+}
+
 }  // namespace
 
 Error config_error(const Yaml& node, const std::string& key, const std::string& what) {
-  std::string line = node.origin + ": " + (key.empty() ? std::string() : key + ": ") + what;
+  const auto part = [](const std::string& text) { return text.empty() ? text : text + ": "; };
+  std::string line = part(node.origin) + part(untold(node, key)) + what;
   // A key may hold line breaks; a message is one line.
   std::replace_if(
       line.begin(), line.end(),
@@ -83,11 +96,12 @@ std::string read_text(const Yaml& node, const std::string& key) {
 
 int64_t read_integer(const Yaml& node, const std::string& key, IntegerRange range) {
   int64_t value = 0;
-  const bool valid = node.kind == Yaml::Kind::scalar && !node.quoted &&
-                     !has_leading_zero(node.text) && parse_whole(node.text, value) &&
-                     value >= range.low && value <= range.high;
-  if (!valid) throw must_be(node, key, describe(range));
-  return value;
+  const bool plain =
+      node.kind == Yaml::Kind::scalar && !node.quoted && !has_leading_zero(node.text);
+  const bool whole = plain && parse_whole(node.text, value);
+  if (whole && value >= range.low && value <= range.high) return value;
+  const bool overflowed = plain && !whole && is_digits(node.text);
+  throw must_be(node, key, describe(range, overflowed));
 }
 
 double read_number(const Yaml& node, const std::string& key, NumberRange range) {

@@ -41,15 +41,45 @@ TEST(BadInput, IsOneLineThatSaysWhatWouldBeRight) {
        "dettax: --budget 20x: a time is expected, such as 90, 90s, 20m or 1.5h\n"},
       {"run tiny --dry-run --budget nan", 2,
        "dettax: --budget nan: a time is expected, such as 90, 90s, 20m or 1.5h\n"},
+      {"run tiny -C cases.0.threads=4096", 2,
+       "dettax: -C cases.0.threads: must be a whole number from 1 to 1024, not \"4096\"\n"},
       {"run tiny --text ''", 2, "dettax: --text: must not be empty; see dettax run --help\n"},
-      {"run tiny --text /", 2, "dettax: --text /: is no file of text\n"},
+      {"run tiny --text /", 2, "dettax: --text: \"/\" is a folder; it must be a text file\n"},
+      {"run tiny --text /no/such", 2, "dettax: --text: \"/no/such\" does not exist\n"},
       {"run tiny --json /", 2, "dettax: --json /: is a folder; a file is needed\n"},
       {"run tiny --json /nowhere/x.json", 2,
        "dettax: --json /nowhere/x.json: its folder does not exist\n"},
       {"run tiny --case 'no*'", 2,
        "dettax: --case no*: no case matches; known: gpt-tiny-l1.fp32.dp1.t2.b4x64.m2\n"},
       {"run tiny --mode determinstic", 2,
-       "dettax: mode \"determinstic\" does not exist; did you mean \"deterministic\"?\n"},
+       "dettax: --mode: mode \"determinstic\" does not exist; did you mean \"deterministic\"?\n"},
+      {"run tiny --mode fast", 2,
+       "dettax: --mode: a second arm named \"fast\" in modes; give it a name of its own\n"},
+      {"run tiny --mode invariant --mode invariant", 2,
+       "dettax: --mode: a second arm named \"invariant\" in modes; give it a name of its own\n"},
+      {"run tiny --dp 3", 2,
+       "dettax: --dp 3: case gpt-tiny-l1.fp32.dp1.t2.b4x64.m2: batch.global: 4 is not divisible by "
+       "micro * dp = 2 * 3; 6 would be\n"},
+      {"run tiny --mbs 0", 2,
+       "dettax: --mbs: must be a whole number from 1 to 1000000000, not \"0\"\n"},
+      {"run tiny --seed abc", 2,
+       "dettax: --seed: must be a whole number of at least 0, not \"abc\"\n"},
+      {"run tiny --seed 99999999999999999999", 2,
+       "dettax: --seed: must be a whole number from 0 to 9223372036854775807, not "
+       "\"99999999999999999999\"\n"},
+      {"run tiny --seed", 2, "dettax: --seed: its value is missing (N); see dettax run --help\n"},
+      {"run tiny --seed 1 --seed 2", 2, "dettax: --seed: is given twice; see dettax run --help\n"},
+      {"run tiny --sed=3", 2,
+       "dettax: \"--sed=3\" was not expected; did you mean \"--seed\"?; see dettax run --help\n"},
+      {"run tiny --no-progress=3", 2,
+       "dettax: --no-progress: takes no value; see dettax run --help\n"},
+      {"run tiny quick", 2, "dettax: \"quick\" was not expected; see dettax run --help\n"},
+      {"run tiny --color blue", 2,
+       "dettax: --color: \"blue\" is none of auto, always, never; see dettax run --help\n"},
+      {"run tiny --list --dry-run", 2, "dettax: --list and --dry-run: give one of them\n"},
+      {"-v", 2, "dettax: \"-v\" was not expected; see dettax --help\n"},
+      {"compare a b --tolerance x", 2,
+       "dettax: --tolerance: \"x\" is no number; such as 0.02 is\n"},
       {"run tiny -c tiny.yaml", 2, "dettax: -c tiny.yaml and the suite tiny: give one of them\n"},
       {"run tiny --resume .", 2,
        "dettax: --resume .: the run's own suite is resumed as it was; give neither a suite nor "
@@ -58,7 +88,7 @@ TEST(BadInput, IsOneLineThatSaysWhatWouldBeRight) {
        "dettax: there is no run folder \"nowhere\"; a path, a name under results/runs or "
        "\"latest\" is expected\n"},
       {"report latest", 2, "dettax: there is no run under results/runs\n"},
-      {"report", 2, "dettax: RUN is required; see dettax report --help\n"},
+      {"report", 2, "dettax: RUN is missing; see dettax report --help\n"},
       {"list modles", 2, "dettax: list: there is no \"modles\"; did you mean \"models\"?\n"},
   };
   for (const Message& expected : table) {
@@ -73,8 +103,8 @@ TEST(BadInput, AFlagThatSpoilsACaseIsNamedByItsKey) {
   const TemporaryFolder folder;
   const Outcome outcome = run_program(folder.path(), "run tiny --gbs 3");
   EXPECT_EQ(outcome.exit_code, 2);
-  EXPECT_THAT(outcome.err, StartsWith("dettax: --gbs 3: "));
-  EXPECT_THAT(outcome.err, HasSubstr("batch"));
+  EXPECT_THAT(outcome.err, StartsWith("dettax: --gbs: "));
+  EXPECT_THAT(outcome.err, HasSubstr("micro * dp"));
   EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1);
 }
 
@@ -90,6 +120,47 @@ TEST(BadInput, AResultThatCannotBeWrittenIsNoSuccess) {
   const TemporaryFolder folder;
   const Outcome outcome = run_program(folder.path(), "list knobs >/dev/full #");
   EXPECT_EQ(outcome.exit_code, 4);
+}
+
+TEST(BadInput, ATextThatIsTooShortIsNamedByFlagOverrideOrFile) {
+  const TemporaryFolder folder;
+  std::ofstream(folder.path() / "short.txt") << "short";
+  const std::string suite = write_suite(
+      folder.path(), tiny_suite_yaml("  - {data: {kind: text, path: short.txt}}\n"), "short");
+  const auto message = [&](const std::string& arguments) {
+    const Outcome outcome = run_program(folder.path(), "run " + arguments);
+    EXPECT_EQ(outcome.exit_code, 2) << arguments;
+    EXPECT_THAT(outcome.err, HasSubstr("has 5 bytes; a sequence of "));
+    return outcome.err;
+  };
+  EXPECT_THAT(message("tiny --text short.txt"), StartsWith("dettax: --text: \""));
+  EXPECT_THAT(message("tiny -C 'cases.0.data={kind: text, path: short.txt}'"),
+              StartsWith("dettax: -C cases.0.data: path: \"short.txt\" "));
+  EXPECT_THAT(message(suite), HasSubstr("cases.0.data.path: \"short.txt\" "));
+}
+
+TEST(DryRun, SaysThatCoresAreShared) {
+  const TemporaryFolder folder;
+  const auto plan = [&](const std::string& threads) {
+    return run_program(folder.path(), "run tiny --dry-run -C cases.0.threads=" + threads);
+  };
+  EXPECT_THAT(plan("1").out, ::testing::Not(HasSubstr("waiting for a core")));
+  const Outcome refused = plan("1024");
+  if (refused.exit_code == 0) {  // a machine of more than 16 cores
+    EXPECT_THAT(refused.out, HasSubstr("waiting for a core"));
+  } else {
+    EXPECT_EQ(refused.exit_code, 77);
+    EXPECT_THAT(refused.out, HasSubstr("refused: 1 rank of 1024 threads on "));
+  }
+}
+
+TEST(Help, ShowsTheWholeCommandAndWhatThisBuildHas) {
+  const TemporaryFolder folder;
+  const Outcome outcome = run_program(folder.path(), "run --help");
+  EXPECT_THAT(outcome.out, HasSubstr("Usage: dettax run "));
+  EXPECT_THAT(outcome.out, HasSubstr("this build has fp32"));
+  EXPECT_THAT(outcome.out, ::testing::Not(HasSubstr("nvfp4")));
+  EXPECT_EQ(run_program(folder.path(), "help run").out, outcome.out);
 }
 
 TEST(Help, NamesTheExitCodes) {
@@ -137,7 +208,7 @@ TEST(DryRun, ShowsThePlanAndStartsNothing) {
   const TemporaryFolder folder;
   const Outcome outcome = run_program(folder.path(), "run quick --dry-run");
   EXPECT_EQ(outcome.exit_code, 0);
-  EXPECT_THAT(outcome.out, HasSubstr("3 of 3 case(s) would run"));
+  EXPECT_THAT(outcome.out, HasSubstr("3 of 3 cases would run"));
   EXPECT_THAT(outcome.out, HasSubstr("memory about"));
   EXPECT_FALSE(std::filesystem::exists(folder.path() / "results"));
 }
@@ -152,7 +223,7 @@ TEST(DryRun, SaysWhatIsRefusedAndWhy) {
   const Outcome outcome = run_program(folder.path(), "run " + suite + " --dry-run");
   EXPECT_EQ(outcome.exit_code, 77);
   EXPECT_THAT(outcome.out, HasSubstr("refused: "));
-  EXPECT_THAT(outcome.out, HasSubstr("0 of 1 case(s) would run"));
+  EXPECT_THAT(outcome.out, HasSubstr("0 of 1 case would run"));
 }
 
 TEST(DumpConfig, GivesTheSameSuiteAgain) {

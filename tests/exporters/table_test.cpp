@@ -75,7 +75,7 @@ Record inconclusive() {
   record.verdict =
       make_verdict("not_resolved",
                    "deterministic: +1.6 % (+1.0 % to +2.2 %, 95 % interval, n = 4 rounds), limit "
-                   "+2.0 %. About 3.20 s more of measuring would resolve it.");
+                   "+2.0 %. About 4 s more of measuring is likely to resolve it.");
   record.verdict.seconds_needed = 3.2;
   return record;
 }
@@ -115,6 +115,33 @@ TEST(Table, InColourItLooksLikeThis) {
 }
 TEST(Table, OnANarrowTerminalItLooksLikeThis) {
   expect_golden(table(all_kinds(), {false, 80}), "all_80.txt");
+}
+
+TEST(Table, WhatDidNotRunIsNoProxy) {
+  Record record = skipped();
+  record.planned.model.layers = 1;
+  record.planned.model.published_layers = 96;
+  EXPECT_THAT(table({record}), Not(HasSubstr("proxy")));
+  EXPECT_THAT(table({inconclusive()}), HasSubstr("proxy: 2 of the 12 layers of tiny ran"));
+}
+
+TEST(Table, SaysThatCoresWereShared) {
+  Record record = sample_record();
+  record.environment.cores = 1;
+  record.planned.topology.ranks_per_node = 2;
+  EXPECT_THAT(table({record}),
+              HasSubstr("2 ranks of 1 thread on 1 core: step times include waiting for a core"));
+  EXPECT_THAT(table({sample_record()}), Not(HasSubstr("waiting for a core")));
+}
+
+TEST(Table, ANumberThatIsNoneIsUnknown) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  Record record = sample_record();
+  record.taxes[0].overhead_ratio = {-nan, -nan, nan, 4};
+  record.taxes[0].control_ratio = {{nan, nan, nan, 4}};
+  record.arms[0].step_time_seconds = {{nan, -nan, nan, 4}};
+  record.arms[0].tokens_per_second = nan;
+  EXPECT_THAT(table({record}), Not(HasSubstr("nan")));
 }
 
 TEST(Table, FitsTheTerminal) {

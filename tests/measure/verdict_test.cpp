@@ -50,7 +50,16 @@ TEST(Judge, AnIntervalThatHoldsTheLimitSaysHowMuchTimeItWouldTake) {
   // Half-width 0.62 % of 4 rounds, 0.23 % from the limit: t falls and the root grows until about 10 rounds; a round takes 0.22 s.
   EXPECT_GT(*record.verdict.seconds_needed, 4 * 0.2);
   EXPECT_LT(*record.verdict.seconds_needed, 16 * 0.25);
-  EXPECT_THAT(record.verdict.reason, HasSubstr("more of measuring would resolve it"));
+  EXPECT_THAT(record.verdict.reason, HasSubstr("more of measuring is likely to resolve it"));
+}
+
+TEST(Judge, NeverAdvisesAFractionOfASecondMore) {
+  Record record = sample_record();
+  // One round more would do, by a scatter that four rounds cannot know that well.
+  const Record near = judged(record, suite(1.0101));
+  ASSERT_EQ(near.verdict.reason_code, "not_resolved");
+  EXPECT_GE(*near.verdict.seconds_needed, 0.2);  // a quarter of the rounds
+  EXPECT_THAT(near.verdict.reason, HasSubstr(" About 1 s more of measuring is likely"));
 }
 
 TEST(Judge, ATaxOnTheLimitIsNotResolvedByTime) {

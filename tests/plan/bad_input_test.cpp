@@ -62,8 +62,19 @@ INSTANTIATE_TEST_SUITE_P(
                         "ELF\0\1",
                         6),
             ": is not a text file: it holds a zero byte"},
-        Bad{"modes: [a\ncases: {\n", ":2: is not valid YAML: end of sequence flow not found"},
-        Bad{std::string(5000, '['), ":1: is not valid YAML: bad file"},
+        Bad{"modes: [a\ncases: {\n",
+            ":2: is not valid YAML: a list that begins with [ is not closed with ]"},
+        Bad{"a: {b\n", ":2: is not valid YAML: a mapping that begins with { is not closed with }"},
+        Bad{"a: b: c\n",
+            ":1: is not valid YAML: a colon where none may stand; indent with spaces, and quote a "
+            "text that holds one"},
+        Bad{"a: @x\n", ":1: is not valid YAML: a character that begins no value; quote the text"},
+        Bad{"a: *x\n",
+            ":1: is not valid YAML: an alias without its anchor; quote a text that begins with *"},
+        Bad{"a: \"\\y\"\n",
+            ":1: is not valid YAML: no such escape; write \\\\ for a backslash, or 'single "
+            "quotes'"},
+        Bad{std::string(5000, '['), ":1: is not valid YAML: it is nested too deep"},
         Bad{std::string(100, '[') + std::string(100, ']'), ":1: nested deeper than 32 levels"},
         Bad{"a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\nb: &b [*a, *a, *a, *a, *a, *a, *a, *a, *a, *a]\n"
             "c: &c [*b, *b, *b, *b, *b, *b, *b, *b, *b, *b]\nd: &d [*c, *c, *c, *c, *c, *c, *c, "
@@ -122,10 +133,13 @@ INSTANTIATE_TEST_SUITE_P(
             ":5: cases.0.seed: must be a whole number of at least 0, not \"010\""},
         Bad{suite(kBatch + "  seed: \"1\"\n"),
             ":5: cases.0.seed: must be a whole number of at least 0, not \"1\""},
+        Bad{suite(kBatch + "  seed: 99999999999999999999\n"),
+            ":5: cases.0.seed: must be a whole number from 0 to 9223372036854775807, not "
+            "\"99999999999999999999\""},
         Bad{suite(kBatch + "  threads: two\n"),
-            ":5: cases.0.threads: must be a whole number from 1 to 4096, not \"two\""},
+            ":5: cases.0.threads: must be a whole number from 1 to 1024, not \"two\""},
         Bad{suite(kBatch + "  threads: 99999999999999999999\n"),
-            ":5: cases.0.threads: must be a whole number from 1 to 4096, not "
+            ":5: cases.0.threads: must be a whole number from 1 to 1024, not "
             "\"99999999999999999999\""},
         Bad{suite(kBatch + "  precision: fp23\n"),
             ":5: cases.0.precision: must be one of fp32, tf32, bf16, fp16, fp8_cs, fp8_mx, nvfp4, "
@@ -151,9 +165,10 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{suite(kBatch + "  injections: [{kind: nan, rank: 1}]\n"),
             ":5: cases.0.injections.0.rank: must be a whole number from 0 to 0, not \"1\""},
         Bad{suite(kBatch + "  injections: [{kind: nan, arm: deterministik}]\n"),
-            ":3: cases.0.injections: no arm \"deterministik\"; did you mean \"deterministic\"?"},
+            ":5: cases.0.injections.0.arm: there is no arm \"deterministik\"; did you mean "
+            "\"deterministic\"?"},
         Bad{suite(kBatch + "  label: a/b\n"),
-            ":3: cases.0.label: \"a/b\" is no name; it must be up to 80 letters, digits, dots, "
+            ":5: cases.0.label: \"a/b\" is no name; it must be up to 80 letters, digits, dots, "
             "underscores, "
             "plus and minus signs, and not begin with a dot"},
         Bad{suite(kBatch + "- model: gpt-tiny\n" + kBatch),
@@ -234,19 +249,93 @@ TEST(BadInput, DamagedFilesGiveOneLineOrLoad) {
 TEST(BadInput, OverridesNameTheNearestKey) {
   const std::string good = suite(kBatch);
   EXPECT_EQ(failure(good, {{"measure.budget_secs", "3"}}),
-            "-C measure.budget_secs: measure.budget_secs: is no known key; did you mean "
-            "\"budget_seconds\"?");
+            "-C measure.budget_secs: is no known key; did you mean \"budget_seconds\"?");
   EXPECT_EQ(failure(good, {{"mesure.budget_seconds", "3"}}),
             "-C mesure.budget_seconds: mesure: is no known key; did you mean \"measure\"?");
   EXPECT_EQ(failure(good, {{"cases.3.seed", "3"}}),
-            "-C cases.3.seed: \"3\" is no entry of a list of 1; entries count from 0");
+            "-C cases.3.seed: \"3\" is no entry of a list of 1; entries count from 0, * is every "
+            "one");
   EXPECT_EQ(failure(good, {{"measure.budget_seconds", "long"}}),
-            "-C measure.budget_seconds: measure.budget_seconds: must be a number above 0 and at "
-            "most 1e+07, "
-            "not \"long\"");
+            "-C measure.budget_seconds: must be a number above 0 and at most 1e+07, not \"long\"");
   EXPECT_EQ(failure(good, {{"measure..x", "1"}}),
             "-C measure..x: an empty part in the path; it must be like measure.budget_seconds");
-  EXPECT_EQ(failure(good, {{"seed", "[1"}}).rfind("-C seed:1: is not valid YAML:", 0), 0U);
+  EXPECT_EQ(failure(good, {{"name", "a b"}}).rfind("-C name: \"a b\" is no name;", 0), 0U);
+  EXPECT_EQ(failure(good, {{"cases.0", "{model: gpt-tiny}"}}), "-C cases.0: batch: is missing");
+  EXPECT_EQ(
+      failure(good, {{"defaults.threads", "0"}}),
+      "-C defaults.threads: cases.0.threads: must be a whole number from 1 to 1024, not \"0\"");
+}
+
+std::string value_failure(const std::string& text) {
+  try {
+    const Override refused("seed", text);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(BadInput, AValueThatIsNoYamlNamesItsOverride) {
+  EXPECT_EQ(value_failure("3"), "no error");
+  EXPECT_EQ(value_failure("[1"),
+            "-C seed: is not valid YAML: a list that begins with [ is not closed with ]");
+}
+
+TEST(BadInput, AnOverrideThatSpoilsAnotherKeyIsNamed) {
+  const std::string good = suite(kBatch);
+  EXPECT_EQ(
+      failure(good, {{"cases.0.layout", "dp3"}, {"cases.0.seed", "3"}}),
+      "-C cases.0.layout=dp3: FILE:4: cases.0.batch.global: 4 is not divisible by micro * dp = "
+      "2 * 3; 6 would be");
+  EXPECT_EQ(failure(good, {{"cases.0.layout", "dp3"}, {"cases.0.batch.global", "6"}}), "no error");
+  // The file's own fault is not put down to an override.
+  EXPECT_EQ(failure(suite(kBatch + "  layout: dp3\n"), {{"cases.0.seed", "3"}}),
+            ":4: cases.0.batch.global: 4 is not divisible by micro * dp = 2 * 3; 6 would be");
+}
+
+TEST(BadInput, ASettingOfEveryCaseNamesTheCase) {
+  const Suite tiny = load_suite("tiny");
+  const Override setting("cases.*.layout.dp", yaml_scalar("3"), "--dp", "3");
+  const Override ranks("cases.*.topology.ranks_per_node", Yaml{}, "--dp", "3");
+  try {
+    with_overrides(tiny, {setting, ranks});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()),
+              "--dp 3: case gpt-tiny-l1.fp32.dp1.t2.b4x64.m2: batch.global: 4 is not divisible by "
+              "micro * dp = 2 * 3; 6 would be");
+  }
+}
+
+// A case on the text file at `path`.
+std::string text_case(const std::string& path) {
+  return suite(kBatch + "  data: {kind: text, path: \"" + path + "\"}\n");
+}
+
+TEST(BadInput, ATextMustBeAFileThatIsLongEnough) {
+  const TemporaryFile whole("t.txt", std::string(65, 'x')), small("u.txt", std::string(64, 'x')),
+      empty("v.txt", "");
+  const std::string at = ":5: cases.0.data.path: ";
+  EXPECT_EQ(failure(text_case(whole.path())), "no error");
+  EXPECT_EQ(
+      failure(text_case(small.path())),
+      at + "\"" + small.path() + "\" has 64 bytes; a sequence of 64 tokens needs at least 65");
+  EXPECT_EQ(failure(text_case(empty.path())),
+            at + "\"" + empty.path() + "\" has 0 bytes; a sequence of 64 tokens needs at least 65");
+  EXPECT_EQ(failure(text_case(small.folder())),
+            at + "\"" + small.folder() + "\" is a folder; it must be a text file");
+  EXPECT_EQ(failure(text_case("/no/such/text")), at + "\"/no/such/text\" does not exist");
+  EXPECT_EQ(failure(text_case("/dev/null")),
+            at + "\"/dev/null\" is a pipe or a device; it must be a text file");
+}
+
+TEST(BadInput, ATextNeedsATokenForEveryByte) {
+  const TemporaryFile text("t.txt", std::string(65, 'x'));
+  EXPECT_EQ(
+      failure("modes: [deterministic]\ncases:\n- model: {base: gpt-tiny, vocabulary: 90}\n" +
+              kBatch + "  data: {kind: text, path: \"" + text.path() + "\"}\n"),
+      ":5: cases.0.data.kind: text has 256 tokens, one a byte; model gpt-tiny has a vocabulary "
+      "of 90");
 }
 
 }  // namespace

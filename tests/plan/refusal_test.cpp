@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
+#include "harness/plan/crowding.h"
 #include "harness/plan/suite.h"
-#include "tests/plan/temporary_file.h"
 
 namespace dettax {
 namespace {
@@ -50,16 +50,36 @@ TEST(Refusal, ASequenceMustFitTheContext) {
             "batch.sequence_length 2048 is longer than the context 1024 of model gpt-tiny");
 }
 
-TEST(Refusal, TheTextMustBeThereAndLongEnough) {
+TEST(Refusal, NamesThePrecisionsThatThereAre) {
   Case planned = tiny();
-  planned.data = {.kind = "text", .path = "/no/such/text"};
-  EXPECT_EQ(reason(planned), "data.path /no/such/text: No such file or directory");
-  const TemporaryFile file("t.txt", "too short");
-  planned.data.path = file.path();
-  EXPECT_EQ(reason(planned),
-            "data.path " + file.path() + " has 9 bytes; a sequence of 64 needs at least 65");
-  planned.data.path = file.folder();
-  EXPECT_NE(reason(planned), "");
+  for (const Precision usable : usable_precisions(Backend::cpu)) {
+    planned.precision = usable;
+    EXPECT_EQ(reason(planned), "") << to_string(usable);
+  }
+  planned.precision = Precision::nvfp4;
+  EXPECT_EQ(
+      reason(planned).rfind("precision nvfp4 is not available on the cpu backend yet; use fp32", 0),
+      0U);
+}
+
+TEST(Crowding, SharingCoresIsAllowedAndSaid) {
+  Case planned = tiny();
+  planned.layout.dp = planned.topology.ranks_per_node = 16;
+  EXPECT_EQ(oversubscription(planned, 16), "");
+  EXPECT_EQ(oversubscription(planned, 2),
+            "16 ranks of 1 thread on 2 cores: step times include waiting for a core");
+  EXPECT_EQ(crowding(planned, 2), std::nullopt);
+}
+
+TEST(Crowding, MoreThreadsThanCanGetAnywhereAreRefused) {
+  Case planned = tiny();
+  planned.topology.threads_per_rank = 128;
+  EXPECT_EQ(crowding(planned, 2), std::nullopt);
+  planned.topology.threads_per_rank = 129;
+  EXPECT_EQ(
+      crowding(planned, 2).value_or(""),
+      "1 rank of 129 threads on 2 cores would hardly get anywhere; at most 128 threads in all "
+      "are run here");
 }
 
 TEST(Refusal, InvariantSumsNeedPowersOfTwo) {

@@ -13,7 +13,7 @@ Suite load_text(const std::string& text, const std::vector<Override>& overrides 
   return load_suite(TemporaryFile("s.yaml", text).path(), overrides);
 }
 
-const char* const kMatrix = R"(
+const std::string kMatrix = R"(
 name: matrix
 modes: [deterministic, {base: deterministic, knobs: {memory_fill: on}, name: filled}]
 thresholds: {max_overhead_ratio: 1.1}
@@ -27,7 +27,7 @@ cases:
 - model: llama-tiny
   label: "on"
   batch: {global: 4}
-  data: {kind: text, path: "some: file"}
+  data: {kind: text, path: ")" DETTAX_SOURCE_DIR R"(/README.md"}
   injections: [{kind: slow, arm: filled, ratio: 0.03}]
 )";
 
@@ -72,7 +72,7 @@ TEST(Suite, TheHashSeesEveryChange) {
                              {"cases.1.model.layers", "1"},
                              {"modes", "[invariant, {base: fast, name: filled}]"},
                              {"fast.knobs.overlap", "off"}}) {
-    EXPECT_NE(load_text(kMatrix, {change}).hash, hash) << change.first;
+    EXPECT_NE(load_text(kMatrix, {change}).hash, hash) << change.key;
   }
   EXPECT_EQ(load_text(kMatrix, {{"evidence.steps", "3"}}).hash, hash) << "the default, written out";
 }
@@ -88,6 +88,17 @@ TEST(Suite, OverridesReachIntoTheFile) {
   EXPECT_EQ(suite.measure.budget_seconds, 2.5);
   EXPECT_EQ(suite.modes[0].name, "deterministic+gemm.arrival");
   EXPECT_FALSE(suite.thresholds.max_overhead_ratio.has_value());
+}
+
+TEST(Suite, AStarReachesEveryEntryOfAList) {
+  for (const Case& planned : load_text(kMatrix, {{"cases.*.seed", "7"}}).cases)
+    EXPECT_EQ(planned.seed, 7U);
+  const Suite suite = load_text(kMatrix);
+  const Suite changed = with_overrides(suite, {{"cases.*.batch.micro", "1"}});
+  ASSERT_EQ(changed.cases.size(), suite.cases.size());
+  for (const Case& planned : changed.cases) EXPECT_EQ(planned.batch.micro, 1);
+  EXPECT_NE(changed.hash, suite.hash);
+  EXPECT_EQ(with_overrides(suite, {}).hash, suite.hash);
 }
 
 TEST(Suite, AllShippedFilesLoad) {

@@ -80,18 +80,12 @@ TEST(Training, LowersTheLossOnText) {
   }
 }
 
-TEST(Training, TellsWhatIsWrongWithTheTextInOneSentence) {
-  EXPECT_NE(sentence_of(text_case("/no/such/file")).find("data.path: cannot read /no/such/file"),
-            std::string::npos);
-  EXPECT_NE(sentence_of(text_case("/")).find("data.path: cannot read /"), std::string::npos);
-  EXPECT_NE(sentence_of(text_case("")).find("needs the name of a text file"), std::string::npos);
-  const TextFile empty("");
-  EXPECT_NE(sentence_of(text_case(empty.path())).find("has 0 bytes"), std::string::npos);
+TEST(Training, RefusesATextThatWasNotPlannedWith) {
   const TextFile tiny("twelve bytes");
-  EXPECT_NE(sentence_of(text_case(tiny.path())).find("need at least 13"), std::string::npos);
-  Case narrow = text_case(tiny.path());
-  narrow.model.vocabulary = 255;
-  EXPECT_NE(sentence_of(narrow).find("vocabulary of at least 256"), std::string::npos);
+  for (const std::string& path : {std::string("/no/such/file"), std::string("/"), tiny.path()}) {
+    EXPECT_EQ(sentence_of(text_case(path)),
+              "rank 0: data.path: " + path + ": is not the text that was planned with");
+  }
   Case unknown = small_case(small_gpt());
   unknown.data.kind = "txt";
   EXPECT_NE(sentence_of(unknown).find("zipf or text would be right"), std::string::npos);

@@ -1,0 +1,57 @@
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "harness/plan/loaders.h"
+
+namespace dettax {
+namespace {
+
+constexpr int64_t kByteTokens = 256;
+
+// Why a file cannot be trained on, or nothing. One byte is one token, and a sequence needs the token
+// after its last, too.
+std::string text_fault(const std::string& path, int64_t sequence_length) {
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  if (!std::filesystem::exists(status)) return "does not exist";
+  if (std::filesystem::is_directory(status)) return "is a folder; it must be a text file";
+  if (!std::filesystem::is_regular_file(status))
+    return "is a pipe or a device; it must be a text file";
+  if (::access(path.c_str(), R_OK) != 0) return "cannot be read";
+  const uintmax_t bytes = std::filesystem::file_size(path, error);
+  if (error) return "cannot be read: " + error.message();
+  if (bytes > static_cast<uintmax_t>(sequence_length)) return "";
+  return fmt::format("has {} bytes; a sequence of {} tokens needs at least {}", bytes,
+                     sequence_length, sequence_length + 1);
+}
+
+}  // namespace
+
+void read_data(MapReader& reader, Case& planned) {
+  const Yaml* node = reader.find("data");
+  if (node == nullptr) return;
+  Data& data = planned.data;
+  MapReader keys(*node, reader.path("data"));
+  const std::vector<std::string> kinds = {"zipf", "text"};
+  if (const Yaml* kind = keys.find("kind"))
+    data.kind = kinds[read_word(*kind, keys.path("kind"), kinds)];
+  keys.number("zipf_exponent", data.zipf_exponent, {0, 10});
+  keys.text("path", data.path);
+  keys.finish();
+  if (data.kind != "text") return;
+  if (data.path.empty()) {
+    throw keys.fault("path", "is missing; kind text needs the path of a file");
+  }
+  if (planned.model.vocabulary < kByteTokens) {
+    throw keys.fault("kind",
+                     fmt::format("text has {} tokens, one a byte; model {} has a "
+                                 "vocabulary of {}",
+                                 kByteTokens, planned.model.name, planned.model.vocabulary));
+  }
+  const std::string fault = text_fault(data.path, planned.batch.sequence_length);
+  if (!fault.empty()) throw keys.fault("path", fmt::format("\"{}\" {}", data.path, fault));
+}
+
+}  // namespace dettax
