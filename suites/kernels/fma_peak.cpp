@@ -29,7 +29,7 @@ int64_t multiply_add(int64_t rounds) {
   for (int i = 1; i < kChains; ++i) total = hn::Add(total, sum[i]);
   volatile float keep = hn::GetLane(total);
   static_cast<void>(keep);
-  return rounds * kChains * 2 * HWY_LANES(float);
+  return rounds * kChains * 2 * static_cast<int64_t>(hn::Lanes(d));
 }
 
 }  // namespace HWY_NAMESPACE

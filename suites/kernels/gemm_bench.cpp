@@ -3,7 +3,6 @@
 // machine. Weights and their gradients come from memory as in a step: copies of them are taken in
 // turn.
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <functional>
@@ -14,10 +13,10 @@
 #include <benchmark/benchmark.h>
 #include <dlfcn.h>
 
-#include "harness/base/random.h"
 #include "harness/device/cpu/gemm.h"
 #include "harness/device/cpu/memory.h"
 #include "harness/device/cpu/team.h"
+#include "suites/kernels/benches.h"
 #include "suites/kernels/fma_peak.h"
 
 namespace dettax {
@@ -39,6 +38,8 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+constexpr int kRowMajor = 101, kNoTrans = 111, kTrans = 112;  // of CBLAS
+
 // cblas_sgemm of a BLAS found at run time; the benchmark has no column for it where there is none.
 class Blas {
  public:
@@ -47,10 +48,12 @@ class Blas {
                          int ldc);
   explicit Blas(int threads) {
     // Its idle threads poll, by default longer than the pause before the next measurement.
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody reads the environment meanwhile
     setenv("GOMP_SPINCOUNT", "20000", 0);
     for (const char* name :
          {"/usr/lib/x86_64-linux-gnu/blis-openmp/libblis.so.4", "libblis.so.4"}) {
-      if ((library_ = dlopen(name, RTLD_NOW | RTLD_LOCAL)) != nullptr) break;
+      library_ = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+      if (library_ != nullptr) break;
     }
     if (library_ == nullptr) return;
     sgemm = reinterpret_cast<Sgemm>(dlsym(library_, "cblas_sgemm"));
@@ -60,17 +63,17 @@ class Blas {
   }
   // Starts its threads, so that a measured call does not have to.
   void wake() const {
-    static std::array<float, 128 * 128> a{};
-    static std::array<float, 128 * 128> c{};
-    sgemm(101, 111, 111, 128, 128, 128, 1, a.data(), 128, a.data(), 128, 0, c.data(), 128);
+    constexpr int kWidth = 128;
+    const std::vector<float> a(size_t{kWidth} * kWidth);
+    std::vector<float> c(a.size());
+    sgemm(kRowMajor, kNoTrans, kNoTrans, kWidth, kWidth, kWidth, 1, a.data(), kWidth, a.data(),
+          kWidth, 0, c.data(), kWidth);
   }
   Sgemm sgemm = nullptr;
 
  private:
   void* library_ = nullptr;
 };
-constexpr int kRowMajor = 101, kNoTrans = 111, kTrans = 112;
-
 struct Shape {
   const char* model;
   int64_t tokens, inputs, outputs, samples;
@@ -86,13 +89,11 @@ struct Layer {
         y(allocate_pages(bytes(s.tokens * s.outputs))),
         w(allocate_pages(bytes(s.inputs * s.outputs * copies))),
         dw(allocate_pages(bytes(s.inputs * s.outputs * copies))) {
-    const RandomKey key{.seed = 1};
     for (Buffer* b : {&x, &dx, &y, &w, &dw}) {
       for (size_t i = 0; i < b->bytes() / 4; ++i) {
         data(*b)[i] = static_cast<float>(static_cast<double>(i * 2654435761U % 1024) / 512 - 1);
       }
     }
-    static_cast<void>(key);
   }
   static size_t bytes(int64_t floats) { return static_cast<size_t>(floats) * 4; }
   static float* data(const Buffer& b) { return static_cast<float*>(b.data()); }
@@ -249,8 +250,9 @@ constexpr Variant kVariants[] = {
     {"weight_gradient/invariant", Product::weight_gradient, Order::invariant, false},
 };
 
-// The list of benchmarks, made when the program starts.
-const bool kRegistered = [] {
+}  // namespace
+
+void add_linear_benchmarks() {
   for (const Variant& v : kVariants) {
     for (const Shape& s : kShapes) {
       const std::string name = std::string("linear/") + v.name + "/model:" + s.model +
@@ -265,8 +267,6 @@ const bool kRegistered = [] {
           ->MinTime(0.2);
     }
   }
-  return true;
-}();
+}
 
-}  // namespace
 }  // namespace dettax
