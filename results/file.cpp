@@ -1,7 +1,7 @@
 #include <cerrno>
-#include <cstring>
 #include <fstream>
 #include <sstream>
+#include <system_error>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -44,7 +44,7 @@ void FileHandle::close() {
 
 void FileHandle::fail(const char* what) const {
   throw Error(ErrorKind::infrastructure,
-              path_.string() + ": " + what + ": " + std::strerror(errno));
+              path_.string() + ": " + what + ": " + std::generic_category().message(errno));
 }
 
 namespace {
@@ -73,8 +73,8 @@ void write_file_atomically(const std::filesystem::path& asked, const std::string
     file.sync();
     file.close();
     if (::rename(temporary.c_str(), path.c_str()) != 0)
-      throw Error(ErrorKind::infrastructure,
-                  path.string() + ": cannot be replaced: " + std::strerror(errno));
+      throw Error(ErrorKind::infrastructure, path.string() + ": cannot be replaced: " +
+                                                 std::generic_category().message(errno));
     sync_folder(path.parent_path());
   } catch (const Error&) {
     ::unlink(temporary.c_str());
@@ -89,7 +89,8 @@ std::string read_file(const std::filesystem::path& path) {
   std::ostringstream text;
   if (in) text << in.rdbuf();
   if (!in || !text)
-    throw Error(ErrorKind::config, path.string() + ": cannot be read: " + std::strerror(errno));
+    throw Error(ErrorKind::config,
+                path.string() + ": cannot be read: " + std::generic_category().message(errno));
   return text.str();
 }
 

@@ -51,12 +51,13 @@ void run_ranks(int ranks, bool spin, const CollectiveSettings& settings,
   FirstFailure failure;
   {
     std::vector<std::jthread> threads;
+    threads.reserve(communicators.size());
     for (const auto& communicator : communicators) {
       threads.emplace_back(
           [&body, &failure, &communicator] { run_rank(*communicator, body, failure); });
     }
   }
-  if (failure.error()) throw Error(*failure.error());
+  if (const auto& error = failure.error()) throw Error(*error);
 }
 
 }  // namespace dettax

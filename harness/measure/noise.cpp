@@ -115,28 +115,37 @@ void add_synchronisation(const std::string& name, const std::vector<Block>& bloc
       name, all.unsynchronised, all.steps));
 }
 
-void add_guards(const std::vector<Block>& arm, const std::vector<Block>& fast,
-                std::vector<std::string>& out) {
-  std::set<int> repeated, kept;
-  double steal = 0, load = 0;
+struct Disturbance {
+  std::set<int> repeated, kept;                  // rounds
+  double steal_ratio = 0, other_load_ratio = 0;  // the largest
+};
+
+Disturbance disturbance(const std::vector<Block>& arm, const std::vector<Block>& fast) {
+  Disturbance all;
   for (const std::vector<Block>* blocks : {&arm, &fast}) {
     for (const Block& block : *blocks) {
-      if (block.repeated) repeated.insert(block.round);
-      if (!block.repeated && disturbed(block)) kept.insert(block.round);
-      steal = std::max(steal, block.steal_ratio);
-      load = std::max(load, block.other_load_ratio);
+      if (block.repeated) all.repeated.insert(block.round);
+      if (!block.repeated && disturbed(block)) all.kept.insert(block.round);
+      all.steal_ratio = std::max(all.steal_ratio, block.steal_ratio);
+      all.other_load_ratio = std::max(all.other_load_ratio, block.other_load_ratio);
     }
   }
+  return all;
+}
+
+void add_guards(const std::vector<Block>& arm, const std::vector<Block>& fast,
+                std::vector<std::string>& out) {
+  const auto [repeated, kept, steal, load] = disturbance(arm, fast);
+  if (repeated.empty() && kept.empty()) return;
   if (!repeated.empty())
     out.push_back(fmt::format("load: {} disturbed round{} repeated", repeated.size(),
                               repeated.size() == 1 ? " was" : "s were"));
   if (!kept.empty())
     out.push_back(fmt::format("load: {} disturbed round{} in the interval", kept.size(),
                               kept.size() == 1 ? " is" : "s are"));
-  if (!repeated.empty() || !kept.empty())
-    out.push_back(fmt::format(
-        "load: at worst {} of the CPU time went to other processes and {} to other machines",
-        format_percent(load), format_percent(steal)));
+  out.push_back(fmt::format(
+      "load: at worst {} of the CPU time went to other processes and {} to other machines",
+      format_percent(load), format_percent(steal)));
 }
 
 }  // namespace

@@ -35,8 +35,10 @@ void show_gradients(StepContext& c, std::string_view suffix) {
 
 std::vector<Bucket> make_buckets(const ModelLayout& layout, const ParameterStore& parameters) {
   std::vector<int64_t> starts;  // of everything that has a gradient of its own
-  for (size_t p = 0; p < layout.parameters.size(); ++p)
+  starts.reserve(layout.parameters.size() + 1);
+  for (size_t p = 0; p < layout.parameters.size(); ++p) {
     starts.push_back(parameters.offset(static_cast<int>(p)));
+  }
   if (parameters.apart()) {
     starts.push_back(parameters.head_gradient().f32() - parameters.all_gradients().f32());
   }

@@ -14,6 +14,7 @@
 #include "harness/base/error.h"
 #include "harness/base/exit_code.h"
 #include "harness/measure/measure.h"
+#include "harness/plan/suite.h"
 #include "harness/train/train_step.h"
 #include "results/run_folder.h"
 
@@ -38,16 +39,7 @@ double now_seconds() {
 
 Case workload(int threads) {
   Case planned;
-  Model& model = planned.model;
-  model.name = "resolution";
-  model.vocabulary = 1024;
-  model.context = 64;
-  model.layers = model.published_layers = 2;
-  model.width = 128;
-  model.heads = model.key_value_heads = 4;
-  model.head_width = 32;
-  model.ffn_width = 512;
-  model.bias = true;
+  planned.model = load_model("gpt-tiny");
   planned.topology.threads_per_rank = threads;
   planned.batch = {4, 4, 64};
   return planned;
@@ -213,5 +205,8 @@ int main(int argc, char** argv) {
   } catch (const dettax::Error& error) {
     fmt::print(stderr, "resolution_bench: {}\n", error.what());
     return static_cast<int>(dettax::exit_code_of(error.kind()));
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "resolution_bench: {}\n", error.what());
+    return static_cast<int>(dettax::ExitCode::internal);
   }
 }

@@ -82,12 +82,12 @@ void answer(TrainStep& train, const std::string& word, int count) {
     for (const double seconds : timed_steps(train, count)) {
       text += separator() + fmt::format("{}", seconds);
     }
-    std::cout << "[" << text << "]" << std::endl;
+    std::cout << "[" << text << "]\n" << std::flush;
   } else {
     for (const auto& [op, seconds] : seconds_by_op(train, count)) {
       text += separator() + fmt::format("\"{}\": {}", op, seconds);
     }
-    std::cout << "{" << text << "}" << std::endl;
+    std::cout << "{" << text << "}\n" << std::flush;
   }
 }
 
@@ -96,9 +96,10 @@ void serve(const Case& planned, const Mode& mode) {
   const auto group = make_thread_communicators(1, false);
   TrainStep train(planned, mode, *device, *group.front());
   train.reset(planned.seed);
-  std::cout << fmt::format(R"({{"tokens": {}, "flops": {}, "program": "dettax {}"}})",
+  std::cout << fmt::format(R"({{"tokens": {}, "flops": {}, "program": "dettax {}"}})"
+                           "\n",
                            train.tokens_per_step(), train.flops_per_step(), mode.name)
-            << std::endl;
+            << std::flush;
   std::string word;
   for (int count = 0; std::cin >> word >> count && (word == "run" || word == "ops");) {
     answer(train, word, count);

@@ -28,7 +28,8 @@ std::vector<float> integers(int rank, int64_t count) {
 }
 
 float expected_sum(int64_t index, int ranks) {
-  return static_cast<float>((index % 97 + 1) * ranks * (ranks + 1) / 2);
+  const int64_t sum = (index % 97 + 1) * ranks * (ranks + 1) / 2;
+  return static_cast<float>(sum);
 }
 
 class EveryGroup : public testing::TestWithParam<int> {};

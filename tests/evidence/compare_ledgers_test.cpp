@@ -228,7 +228,8 @@ TEST(Nan04, AMissingStepInTheMiddleFailsAndIsNamed) {
 TEST(Nan04, ADifferenceBeyondTheFifthDecimalFails) {
   std::vector<float> other = kLosses;
   other[1] += 2e-6f;
-  ASSERT_EQ(std::round(double{other[1]} * 1e5), std::round(double{kLosses[1]} * 1e5));
+  ASSERT_EQ(std::round(static_cast<double>(other[1]) * 1e5),
+            std::round(static_cast<double>(kLosses[1]) * 1e5));
   EXPECT_EQ(compare_ledgers(series(kLosses), series(other)).description,
             "step 1, rank 0, result: loss differs");
 }

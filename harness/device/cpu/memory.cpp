@@ -1,8 +1,8 @@
 #include "harness/device/cpu/memory.h"
 
 #include <cerrno>
-#include <cstring>
 #include <string>
+#include <system_error>
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -25,8 +25,9 @@ void unmap(void* data, size_t bytes) {
 std::byte* map(size_t bytes, size_t requested) {
   void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) {
-    throw Error(ErrorKind::infrastructure, "cannot allocate " + std::to_string(requested) +
-                                               " bytes of memory: " + std::strerror(errno));
+    throw Error(ErrorKind::infrastructure,
+                "cannot allocate " + std::to_string(requested) +
+                    " bytes of memory: " + std::generic_category().message(errno));
   }
   return static_cast<std::byte*>(data);
 }
