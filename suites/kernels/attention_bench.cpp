@@ -5,56 +5,58 @@
 namespace dettax {
 namespace {
 
+double score_scale(const StepShape& s) {
+  const int64_t head_width = s.width / s.heads;
+  return 1 / std::sqrt(static_cast<double>(head_width));
+}
+
 // Products that causality leaves: half of the square and half of its diagonal.
 double attention_flops(const StepShape& s, int products) {
   return static_cast<double>(products) * static_cast<double>(s.samples * s.tokens) *
          static_cast<double>(s.tokens + 1) * static_cast<double>(s.width);
 }
 
-}  // namespace
+struct Forward {
+  std::shared_ptr<Cold> qkv, out, sums;
 
-void add_attention(const StepShape& s) {
-  const int64_t bytes = 4 * s.rows() * s.width;
-  const int64_t head_width = s.width / s.heads;
-  const double scale = 1 / std::sqrt(static_cast<double>(head_width));
-  add_benchmark("attention_forward/" + s.model, [=](CpuOps& ops, const SumOrder&) {
-    auto qkv = cold(s.rows(), 3 * s.width);
-    auto out = cold(s.rows(), s.width);
-    auto sums = cold(s.samples * s.heads, s.tokens);
-    return Work{[=, &ops] {
-                  ops.attention_forward({.out = out->next(),
-                                         .log_sum_exp = sums->next(),
-                                         .qkv = qkv->next(),
-                                         .samples = s.samples,
-                                         .heads = s.heads,
-                                         .key_value_heads = s.heads,
-                                         .scale = scale});
-                },
-                4 * bytes, s.layers, attention_flops(s, 2)};
-  });
-  add_arrival_and_ordered("attention_backward/" + s.model, [=](CpuOps& ops, const SumOrder& sum) {
-    auto qkv = cold(s.rows(), 3 * s.width);
-    auto dqkv = cold(s.rows(), 3 * s.width);
-    auto out = cold(s.rows(), s.width);
-    auto dout = cold(s.rows(), s.width);
-    auto sums = warm(s.samples * s.heads, s.tokens);
+  explicit Forward(const StepShape& s)
+      : qkv(cold(s.rows(), 3 * s.width)),
+        out(cold(s.rows(), s.width)),
+        sums(warm(s.samples * s.heads, s.tokens)) {}
+  void run(CpuOps& ops, const StepShape& s) const {
     ops.attention_forward({.out = out->next(),
                            .log_sum_exp = sums->next(),
                            .qkv = qkv->next(),
                            .samples = s.samples,
                            .heads = s.heads,
                            .key_value_heads = s.heads,
-                           .scale = scale});
+                           .scale = score_scale(s)});
+  }
+};
+
+}  // namespace
+
+void add_attention(const StepShape& s) {
+  const int64_t bytes = 4 * s.rows() * s.width;
+  add_benchmark("attention_forward/" + s.model, [=](CpuOps& ops, const SumOrder&) {
+    const Forward forward(s);
+    return Work{[=, &ops] { forward.run(ops, s); }, 4 * bytes, s.layers, attention_flops(s, 2)};
+  });
+  add_arrival_and_ordered("attention_backward/" + s.model, [=](CpuOps& ops, const SumOrder& sum) {
+    const Forward forward(s);
+    forward.run(ops, s);
+    auto dqkv = cold(s.rows(), 3 * s.width);
+    auto dout = cold(s.rows(), s.width);
     return Work{[=, &ops] {
                   ops.attention_backward({.dqkv = dqkv->next(),
                                           .dout = dout->next(),
-                                          .out = out->next(),
-                                          .log_sum_exp = sums->next(),
-                                          .qkv = qkv->next(),
+                                          .out = forward.out->next(),
+                                          .log_sum_exp = forward.sums->next(),
+                                          .qkv = forward.qkv->next(),
                                           .samples = s.samples,
                                           .heads = s.heads,
                                           .key_value_heads = s.heads,
-                                          .scale = scale,
+                                          .scale = score_scale(s),
                                           .sum = sum});
                 },
                 8 * bytes, s.layers, attention_flops(s, 5)};

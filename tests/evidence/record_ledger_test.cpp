@@ -6,35 +6,30 @@
 
 #include "harness/device/device.h"
 #include "tests/evidence/ledgers.h"
+#include "tests/small_models.h"
 
 namespace dettax {
 namespace {
 
+using testing_support::gpt_model;
+using testing_support::mode_with;
+
 Case tiny_case() {
   Case planned;
-  Model& model = planned.model;
-  model.name = "tiny";
-  model.vocabulary = 128;
-  model.context = 16;
-  model.layers = model.published_layers = 2;
-  model.width = 32;
-  model.heads = model.key_value_heads = 2;
-  model.head_width = 16;
-  model.ffn_width = 64;
-  model.bias = true;
+  planned.model = gpt_model({.name = "tiny",
+                             .vocabulary = 128,
+                             .context = 16,
+                             .layers = 2,
+                             .width = 32,
+                             .heads = 2,
+                             .ffn_width = 64});
   planned.batch = {2, 4, 16};
   return planned;
 }
 
 Mode ordered_mode() {
-  Mode mode;
-  mode.name = "deterministic";
-  Knobs& k = mode.knobs;
-  for (Order Knobs::* knob : {&Knobs::gemm, &Knobs::attention, &Knobs::embedding, &Knobs::norm,
-                              &Knobs::loss, &Knobs::moe, &Knobs::grad_norm, &Knobs::collectives})
-    k.*knob = Order::ordered;
-  k.dynamic_schedule = false;
-  k.overlap = false;
+  Mode mode = mode_with("deterministic", Order::ordered);
+  mode.knobs.overlap = false;
   return mode;
 }
 

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "small_cases.h"
+#include "tests/small_models.h"
 
 namespace dettax {
 namespace {
@@ -17,14 +18,13 @@ using namespace testing_support;  // NOLINT(google-build-using-namespace)
 
 // Large enough for every fast variant to have something to reorder: 1536 tokens, several key blocks, two threads.
 Case racing_case() {
-  Model model = small_gpt();
-  model.name = "racing";
-  model.vocabulary = 500;
-  model.context = 192;
-  model.width = 128;
-  model.heads = model.key_value_heads = 4;
-  model.head_width = 32;
-  model.ffn_width = 256;
+  const Model model = gpt_model({.name = "racing",
+                                 .vocabulary = 500,
+                                 .context = 192,
+                                 .layers = 2,
+                                 .width = 128,
+                                 .heads = 4,
+                                 .ffn_width = 256});
   Case planned = small_case(model);
   planned.batch = {8, 8, 192};
   return planned;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "tests/small_models.h"
+
 namespace dettax::testing_support {
 namespace {
 
@@ -70,18 +72,13 @@ std::string difference_while(const Case& planned, const Mode& mode,
 }  // namespace
 
 Model small_gpt() {
-  Model model;
-  model.name = "small-gpt";
-  model.vocabulary = 90;
-  model.context = 24;
-  model.layers = model.published_layers = 2;
-  model.width = 32;
-  model.heads = model.key_value_heads = 2;
-  model.head_width = 16;
-  model.ffn_width = 64;
-  model.tied_head = true;
-  model.bias = true;
-  return model;
+  return gpt_model({.name = "small-gpt",
+                    .vocabulary = 90,
+                    .context = 24,
+                    .layers = 2,
+                    .width = 32,
+                    .heads = 2,
+                    .ffn_width = 64});
 }
 
 Model small_llama() {
@@ -108,25 +105,8 @@ Case small_case(const Model& model) {
 }
 
 Mode fast() { return {.name = "fast", .knobs = {}, .environment = {}, .note = {}, .hash = {}}; }
-
-Mode deterministic() {
-  Mode mode = fast();
-  mode.name = "deterministic";
-  Knobs& k = mode.knobs;
-  k.gemm = k.attention = k.embedding = k.norm = k.loss = k.moe = k.grad_norm = k.collectives =
-      Order::ordered;
-  k.dynamic_schedule = false;
-  return mode;
-}
-
-Mode invariant() {
-  Mode mode = deterministic();
-  mode.name = "invariant";
-  Knobs& k = mode.knobs;
-  k.gemm = k.attention = k.embedding = k.norm = k.loss = k.moe = k.grad_norm = k.collectives =
-      Order::invariant;
-  return mode;
-}
+Mode deterministic() { return mode_with("deterministic", Order::ordered); }
+Mode invariant() { return mode_with("invariant", Order::invariant); }
 
 void train_on_ranks(const Case& planned, const Mode& mode,
                     const std::function<void(RankRun&)>& body) {
