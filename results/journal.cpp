@@ -34,9 +34,10 @@ std::vector<JournalEntry> parse_journal(const std::string& text, const std::stri
       const auto json = nlohmann::json::parse(text.substr(begin, end - begin));
       entries.push_back(
           {json.at("time"), json.at("event"), json.at("case"), json.value("detail", "")});
-    } catch (const nlohmann::json::exception& error) {
+    } catch (const nlohmann::json::exception&) {
       throw Error(ErrorKind::config,
-                  name + ":" + std::to_string(line) + ": is no journal entry: " + error.what());
+                  name + ":" + std::to_string(line) +
+                      ": is no journal entry; it must be a JSON object with time, event and case");
     }
     begin = end + 1;
   }

@@ -259,14 +259,27 @@ class DuplicateGuard {
   std::vector<std::set<std::string>> keys_;
 };
 
+// `byte` is the one, counted from 1, at which the text stopped to be JSON.
+Error damaged(const std::string& text, const std::string& name, size_t byte) {
+  if (byte > text.size())
+    return {ErrorKind::config, name + ": is not whole JSON: it ends too early; was it cut off?"};
+  const auto at = text.begin() + static_cast<std::ptrdiff_t>(std::max<size_t>(byte, 1) - 1);
+  const auto line = 1 + std::count(text.begin(), at, '\n');
+  return {ErrorKind::config, name + ":" + std::to_string(line) +
+                                 ": is not whole JSON from here on; was it damaged or edited?"};
+}
+
 Json parse(const std::string& text, const std::string& name) {
   DuplicateGuard guard(name);
   try {
     return Json::parse(text, [&](int depth, nlohmann::detail::parse_event_t event, Json& parsed) {
       return guard(depth, event, parsed);
     });
-  } catch (const nlohmann::json::exception& error) {
-    throw Error(ErrorKind::config, name + ": is not whole JSON: " + error.what());
+  } catch (const nlohmann::json::parse_error& error) {
+    throw damaged(text, name, error.byte);
+  } catch (const nlohmann::json::exception&) {
+    throw Error(ErrorKind::config,
+                name + ": is not whole JSON: it holds a number too large to read");
   }
 }
 

@@ -23,8 +23,8 @@ class LineReader {
     if (in_.eof()) fail("the line has no end; the file was cut off");
     try {
       return Json::parse(text);
-    } catch (const nlohmann::json::exception& error) {
-      fail(std::string("is no JSON: ") + error.what());
+    } catch (const nlohmann::json::exception&) {
+      fail("is no JSON; was the file damaged or edited?");
     }
   }
   // What `take` reads from the line's JSON, with the line's number in its complaints.
@@ -33,8 +33,8 @@ class LineReader {
     const Json json = next();
     try {
       return take(json);
-    } catch (const nlohmann::json::exception& error) {
-      fail(std::string("is no entry of a ledger: ") + error.what());
+    } catch (const nlohmann::json::exception&) {
+      fail("is no entry of a ledger: a key is missing or has a value of another kind");
     } catch (const Error& error) {
       fail(error.what());
     }

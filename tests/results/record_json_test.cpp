@@ -86,8 +86,13 @@ TEST(RecordJson, ReadingIsStrictAndNamesTheKey) {
               HasSubstr("must be true or false"));
   EXPECT_THAT(complaint(replaced(json, "\"round\": 0,", "\"round\": 99999999999,")),
               HasSubstr("is too large"));
-  EXPECT_THAT(complaint(json.substr(0, json.size() / 2)), HasSubstr("is not whole JSON"));
+  EXPECT_EQ(complaint(json.substr(0, json.size() / 2)),
+            "case.json: is not whole JSON: it ends too early; was it cut off?");
+  EXPECT_EQ(complaint("{\n\"a\": 1,\n?\n}"),
+            "case.json:3: is not whole JSON from here on; was it damaged or edited?");
   EXPECT_THAT(complaint(json + "x"), HasSubstr("is not whole JSON"));
+  EXPECT_EQ(complaint("{\"a\": 1e999}"),
+            "case.json: is not whole JSON: it holds a number too large to read");
   EXPECT_THAT(complaint("[]"), HasSubstr("this is no record"));
 }
 
