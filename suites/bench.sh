@@ -1,11 +1,19 @@
 #!/usr/bin/env bash
-# Benchmarks by name: kernels, step, resolution (all if none is named). Each prints what it measured beside what it is compared with,
+# Benchmarks by name: kernels, collectives, step, resolution (all if none is named). Each prints what it measured beside what it is compared with,
 # in the same run; nothing else should run on the machine meanwhile.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
 programs=build/release/suites
 
 kernels() { "$programs/kernel_bench" --benchmark_min_time=0.2; }
+# Over threads against a memory copy, over processes against MPI's own all-reduce.
+collectives() {
+  "$programs/collective_bench" --benchmark_min_time=0.2
+  if [ -x "$programs/mpi_collective_bench" ]; then
+    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --bind-to none --mca btl self,vader -np 2 \
+      "$programs/mpi_collective_bench" --spin
+  fi
+}
 # The training step against PyTorch eager, for each mode of ours.
 step() {
   local mode
@@ -16,11 +24,11 @@ step() {
 # Does the 95 % interval hold the truth, and how often is a mode called different from itself?
 resolution() { "$programs/resolution_bench" --repetitions 40 --budget 10; }
 
-[ $# -gt 0 ] || set -- kernels step resolution
+[ $# -gt 0 ] || set -- kernels collectives step resolution
 for name in "$@"; do
   case $name in
-    kernels | step | resolution) ;;
-    *) echo "bench: no benchmark '$name'; there are kernels, step, resolution" >&2; exit 2 ;;
+    kernels | collectives | step | resolution) ;;
+    *) echo "bench: no benchmark '$name'; there are kernels, collectives, step, resolution" >&2; exit 2 ;;
   esac
 done
 for name in "$@"; do
