@@ -225,7 +225,8 @@ class Reader {
                      std::map<std::string, std::string>& values) {
     if (!json.is_object()) fail(where, "must be an object");
     values.clear();
-    for (const auto& [key, item] : json.items()) decode(item, where + "." + key, values[key]);
+    const std::string prefix = where + ".";
+    for (const auto& [key, item] : json.items()) decode(item, prefix + key, values[key]);
   }
   template <class T>
   static void decode(const Json& json, const std::string& where, std::vector<T>& values) {

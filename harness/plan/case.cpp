@@ -44,9 +44,10 @@ int64_t layer_weights(const Model& m, int64_t experts) {
   const int64_t sparse = moe_layers(m);
   int64_t total =
       m.layers * attention_weights(m) + (m.layers - sparse) * ffn_weights(m, m.ffn_width);
-  if (sparse > 0) {
-    const int64_t each = ffn_weights(m, m.moe->expert_width);
-    total += sparse * (m.width * m.moe->experts + (experts + m.moe->shared_experts) * each);
+  if (m.moe && sparse > 0) {
+    const Moe& moe = *m.moe;
+    const int64_t each = ffn_weights(m, moe.expert_width);
+    total += sparse * (m.width * moe.experts + (experts + moe.shared_experts) * each);
   }
   return total;
 }

@@ -34,7 +34,7 @@ std::vector<std::string> read_knobs(MapReader& reader, Mode& mode) {
     const std::vector<std::string> words(info.values.begin(), info.values.end());
     const std::string& word = words[read_word(*value, keys.path(name), words)];
     set_knob(mode.knobs, info.name, word);
-    changes.push_back(name + "." + word);
+    changes.push_back(fmt::format("{}.{}", name, word));
   }
   keys.finish();
   return changes;

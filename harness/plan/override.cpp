@@ -60,7 +60,7 @@ class Layer {
     }
     Yaml fresh;
     fresh.origin = setting_.source;
-    return node.entries.emplace_back(part, std::move(fresh)).second;
+    return node.entries.emplace_back(part, std::move(fresh)).value;
   }
 
   Yaml& item(Yaml& list, const std::string& part) const {

@@ -9,12 +9,12 @@ namespace {
 
 // Words that YAML 1.1 readers take for a boolean or for nothing.
 bool is_reserved(std::string text) {
-  static const std::vector<std::string> words = {"true", "false", "yes", "no",   "on",
-                                                 "off",  "y",     "n",   "null", "~"};
+  static const std::vector<std::string> kWords = {"true", "false", "yes", "no",   "on",
+                                                  "off",  "y",     "n",   "null", "~"};
   for (char& c : text) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
   }
-  return std::find(words.begin(), words.end(), text) != words.end();
+  return std::find(kWords.begin(), kWords.end(), text) != kWords.end();
 }
 
 bool is_plain(const std::string& text) {
@@ -48,14 +48,14 @@ std::string scalar_text(const Yaml& node) {
   return node.quoted && !is_plain(node.text) ? quote(node.text) : node.text;
 }
 
+bool has_entries(const Yaml& n) { return n.kind == Yaml::Kind::map && !n.entries.empty(); }
+bool has_items(const Yaml& n) { return n.kind == Yaml::Kind::list && !n.items.empty(); }
+
 void emit(const Yaml& node, const std::string& indent, bool after_dash, std::string& out);
 
 // What follows `key:` or `-`.
 void emit_value(const Yaml& node, const std::string& indent, std::string& out) {
-  if (node.kind == Yaml::Kind::map && !node.entries.empty()) {
-    out += "\n";
-    emit(node, indent + "  ", false, out);
-  } else if (node.kind == Yaml::Kind::list && !node.items.empty()) {
+  if (has_entries(node) || has_items(node)) {
     out += "\n";
     emit(node, indent + "  ", false, out);
   } else {
@@ -64,24 +64,32 @@ void emit_value(const Yaml& node, const std::string& indent, std::string& out) {
   }
 }
 
+void emit_map(const Yaml& node, const std::string& indent, bool after_dash, std::string& out) {
+  bool first = after_dash;
+  for (const auto& [key, value] : node.entries) {
+    out += (first ? "" : indent) + (is_plain(key) ? key : quote(key)) + ":";
+    emit_value(value, indent, out);
+    first = false;
+  }
+}
+
+void emit_list(const Yaml& node, const std::string& indent, std::string& out) {
+  for (const Yaml& item : node.items) {
+    out += indent + "-";
+    if (!has_entries(item)) {
+      emit_value(item, indent, out);
+      continue;
+    }
+    out += " ";
+    emit(item, indent + "  ", true, out);
+  }
+}
+
 void emit(const Yaml& node, const std::string& indent, bool after_dash, std::string& out) {
-  if (node.kind == Yaml::Kind::map && !node.entries.empty()) {
-    bool first = after_dash;
-    for (const auto& [key, value] : node.entries) {
-      out += (first ? "" : indent) + (is_plain(key) ? key : quote(key)) + ":";
-      emit_value(value, indent, out);
-      first = false;
-    }
-  } else if (node.kind == Yaml::Kind::list && !node.items.empty()) {
-    for (const Yaml& item : node.items) {
-      out += indent + "-";
-      if (item.kind == Yaml::Kind::map && !item.entries.empty()) {
-        out += " ";
-        emit(item, indent + "  ", true, out);
-      } else {
-        emit_value(item, indent, out);
-      }
-    }
+  if (has_entries(node)) {
+    emit_map(node, indent, after_dash, out);
+  } else if (has_items(node)) {
+    emit_list(node, indent, out);
   } else if (node.kind == Yaml::Kind::map) {
     out += "{}\n";
   } else if (node.kind == Yaml::Kind::list) {
@@ -95,7 +103,7 @@ Yaml& entry_of(Yaml& map, const std::string& key) {
   for (auto& [name, value] : map.entries) {
     if (name == key) return value;
   }
-  return map.entries.emplace_back(key, Yaml{}).second;
+  return map.entries.emplace_back(key, Yaml{}).value;
 }
 
 }  // namespace
@@ -122,7 +130,7 @@ Yaml yaml_list(std::vector<Yaml> items) {
   return node;
 }
 
-Yaml yaml_map(std::vector<std::pair<std::string, Yaml>> entries) {
+Yaml yaml_map(std::vector<YamlEntry> entries) {
   Yaml node;
   node.kind = Yaml::Kind::map;
   node.entries = std::move(entries);
@@ -135,7 +143,7 @@ void set_origin(Yaml& node, const std::string& source, const std::string& key) {
     node.origin_key = key;
   }
   for (Yaml& item : node.items) set_origin(item, source, key);
-  for (auto& entry : node.entries) set_origin(entry.second, source, key);
+  for (auto& entry : node.entries) set_origin(entry.value, source, key);
 }
 
 std::string emit_yaml(const Yaml& node) {

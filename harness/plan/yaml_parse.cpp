@@ -138,7 +138,7 @@ Yaml parse(const std::string& text, const std::string& name, bool lined) {
 void forget_origins(Yaml& node) {
   node.origin.clear();
   for (Yaml& item : node.items) forget_origins(item);
-  for (auto& entry : node.entries) forget_origins(entry.second);
+  for (auto& entry : node.entries) forget_origins(entry.value);
 }
 
 }  // namespace
