@@ -86,7 +86,7 @@ request::Prepare prepare_from(const json& message) {
   return prepare;
 }
 
-Request request_from(const json& message) {
+WorkerRequest request_from(const json& message) {
   const auto name = message.at("request").get<std::string>();
   if (name == "prepare") return prepare_from(message);
   if (name == "steps") return request::Steps{message.at("count").get<int>()};
@@ -116,7 +116,7 @@ json parse_message(const std::string& line) {
 
 }  // namespace
 
-std::string encode(const Request& value) {
+std::string encode(const WorkerRequest& value) {
   json message = std::visit([](const auto& request) { return to_message(request); }, value);
   message["protocol"] = kProtocolVersion;
   return message.dump();
@@ -136,7 +136,7 @@ std::string encode(const Reply& value) {
   return message.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-Request decode_request(const std::string& line) {
+WorkerRequest decode_request(const std::string& line) {
   try {
     return request_from(parse_message(line));
   } catch (const json::exception& error) {

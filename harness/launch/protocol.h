@@ -41,8 +41,8 @@ struct FindNonFinite {  // replays from reset(case seed) to the step that was no
 };
 struct Exit {};
 }  // namespace request
-using Request = std::variant<request::Prepare, request::Steps, request::WriteLedger,
-                             request::FindNonFinite, request::Exit>;
+using WorkerRequest = std::variant<request::Prepare, request::Steps, request::WriteLedger,
+                                   request::FindNonFinite, request::Exit>;
 
 // Fields that a request has no use for stay empty.
 struct Reply {
@@ -56,10 +56,10 @@ struct Reply {
   int64_t memory_peak_bytes = 0;
 };
 
-std::string encode(const Request& value);
+std::string encode(const WorkerRequest& value);
 std::string encode(const Reply& value);
 // Error{internal} for what is no message of this version.
-Request decode_request(const std::string& line);
+WorkerRequest decode_request(const std::string& line);
 Reply decode_reply(const std::string& line);
 
 }  // namespace dettax

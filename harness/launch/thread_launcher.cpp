@@ -40,13 +40,13 @@ class ThreadGroup : public ArmGroup {
   }
 
  private:
-  Reply request(const Request& what, double step_count, bool watch_steps) {
+  Reply request(const WorkerRequest& what, double step_count, bool watch_steps) {
     Reply reply = worker_.request(what, step_limit_seconds_ * step_count, watch_steps);
     memory_peak_bytes_ = reply.memory_peak_bytes;
     return reply;
   }
 
-  Reply checked(const Request& what, double step_count, bool watch_steps) {
+  Reply checked(const WorkerRequest& what, double step_count, bool watch_steps) {
     Reply reply = request(what, step_count, watch_steps);
     throw_unless_ok(reply);
     return reply;

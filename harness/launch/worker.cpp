@@ -241,7 +241,7 @@ Reply failure(ErrorKind kind, const std::string& message) {
   return reply;
 }
 
-Reply answer(Worker& worker, const Request& request) {
+Reply answer(Worker& worker, const WorkerRequest& request) {
   Reply reply;
   try {
     reply = std::visit([&](const auto& what) { return worker.handle(what); }, request);
@@ -264,7 +264,7 @@ void run_worker(Channel channel, StatusPage page) {
   for (;;) {
     const Channel::Received received = channel.receive();
     if (received.event != Channel::Event::line) return;  // the launcher is gone
-    const Request request = decode_request(received.line);
+    const WorkerRequest request = decode_request(received.line);
     const bool last = std::holds_alternative<request::Exit>(request);
     if (!channel.send(encode(answer(worker, request))) || last) return;
   }

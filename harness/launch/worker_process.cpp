@@ -81,7 +81,7 @@ int64_t WorkerProcess::steps_begun() const {
   return sum;
 }
 
-Reply WorkerProcess::request(const Request& what, double limit_seconds, bool watch_steps) {
+Reply WorkerProcess::request(const WorkerRequest& what, double limit_seconds, bool watch_steps) {
   if (!channel_.send(encode(what))) throw_died();
   const Clock::time_point start = Clock::now();
   const auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };

@@ -20,7 +20,7 @@ class WorkerProcess {
 
   // The reply, good or bad. `limit_seconds` bounds the whole request; with `watch_steps` the worker
   // must also begin a new step at least every step_timeout_seconds.
-  Reply request(const Request& what, double limit_seconds, bool watch_steps);
+  Reply request(const WorkerRequest& what, double limit_seconds, bool watch_steps);
   pid_t pid() const { return process_.pid(); }
 
  private:

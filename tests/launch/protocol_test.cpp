@@ -17,7 +17,7 @@ TEST(Protocol, AWholeCaseAndItsModeArriveAsTheyWereSent) {
       "     injections: [{kind: slow, arm: fast, rank: 1, step: 3, ratio: 0.03}]}\n",
       "[megatron-det]");
   const ArmSpec sent{"megatron-det", suite.cases.at(0), suite.modes.at(0)};
-  const Request received = decode_request(encode(Request{request::Prepare{sent}}));
+  const WorkerRequest received = decode_request(encode(WorkerRequest{request::Prepare{sent}}));
   const ArmSpec& spec = std::get<request::Prepare>(received).spec;
   EXPECT_EQ(spec.arm, sent.arm);
   EXPECT_EQ(spec.mode.knobs, sent.mode.knobs);
@@ -30,8 +30,8 @@ TEST(Protocol, AWholeCaseAndItsModeArriveAsTheyWereSent) {
 }
 
 TEST(Protocol, ARoundTripOfARequestKeepsItsNumbers) {
-  const Request received = decode_request(
-      encode(Request{request::WriteLedger{18446744073709551615ULL, 3, "a \"path\""}}));
+  const WorkerRequest received = decode_request(
+      encode(WorkerRequest{request::WriteLedger{18446744073709551615ULL, 3, "a \"path\""}}));
   const auto& ledger = std::get<request::WriteLedger>(received);
   EXPECT_EQ(ledger.seed, 18446744073709551615ULL);
   EXPECT_EQ(ledger.steps, 3);
