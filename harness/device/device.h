@@ -52,6 +52,9 @@ class Device {
   virtual void copy_to_host(void* to, const void* from, size_t bytes) = 0;
   virtual void copy_from_host(void* to, const void* from, size_t bytes) = 0;
   virtual Fingerprint fingerprint(const Tensor& tensor, uint64_t first_index = 0) = 0;
+  // The same where rows lie `stride` elements apart in the whole tensor: row r begins at first_index + r * stride.
+  virtual Fingerprint fingerprint_rows(const Tensor& tensor, uint64_t first_index,
+                                       uint64_t stride) = 0;
   // True if every element of an f32 tensor is finite.
   virtual bool all_finite(const Tensor& tensor) = 0;
   virtual void synchronize() = 0;

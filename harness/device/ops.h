@@ -53,10 +53,24 @@ struct LinearBackwardWeight {
   SumOrder sum;
 };
 
+// y[M,N] += bias[N] (if given) + residual[M,N] (if given): what a LinearForward's epilogue does where ranks' results have to be added
+// between the two.
+struct AddBiasResidual {
+  Tensor y, bias, residual;
+};
+
+// Where a token table has only some of the vocabulary: ids first_id, first_id + 1, ... Other tokens are another rank's.
+struct TablePart {
+  int64_t first_id = 0;
+  bool partial =
+      false;  // other tokens are no error: their rows of y are 0 (before positions), their rows of dy are passed over
+};
+
 // y[M,C] = table[tokens[M],C] + position_table[row within its sample,C] (if given).
 struct EmbeddingForward {
   Tensor y, tokens, table, position_table;
   int64_t samples = 1;
+  TablePart part{};
 };
 
 // dtable[V,C] += rows of dy[M,C] by token; dposition_table[T,C] += dy summed over samples (if given).
@@ -66,6 +80,7 @@ struct EmbeddingBackward {
   int64_t samples = 1;
   SumOrder sum;
   bool generic = false;
+  TablePart part{};
 };
 
 enum class Norm { layer, rms };
@@ -141,6 +156,28 @@ struct CrossEntropy {
   bool generic = false;
 };
 
+// The same over a vocabulary of which every rank of a group has neighbouring ids, in three calls with ranks meeting in between.
+// Columns [0, vocabulary) of logits[M,V] are the ids from first_id on; the rest, possibly all, is padding.
+// maxima[M] = the largest logit of each row; ranks gather them.
+struct CrossEntropyMaxima {
+  Tensor maxima, logits;
+  int64_t vocabulary = 0;
+};
+// Maxima[R,M] of all ranks. logits become e = exp(logit - maximum); sums[0,M] = their sums; sums[1,M] = the target's logit - maximum,
+// 0 where the target is another rank's. Ranks add them up.
+struct CrossEntropySums {
+  Tensor sums, logits, maxima, targets;
+  int64_t first_id = 0, vocabulary = 0;
+  bool generic = false;
+};
+// losses[M] = log(sums[0]) - sums[1]; logits become gradient_scale * (e / sums[0] - one_hot).
+struct CrossEntropyFromSums {
+  Tensor losses, logits, sums, targets;
+  int64_t first_id = 0, vocabulary = 0;
+  double gradient_scale = 1.0;
+  bool generic = false;
+};
+
 // Head and loss in one, in chunks of rows, so that the logits never exist whole: losses[M]; dx[M,C] is written; dw[V,C] (+)=.
 // `logits` is scratch of at least fused_loss_chunk_rows(M, V) * V floats.
 struct FusedLinearCrossEntropy {
@@ -212,6 +249,7 @@ class Ops {
   virtual void linear_forward(const LinearForward& call) = 0;
   virtual void linear_backward_input(const LinearBackwardInput& call) = 0;
   virtual void linear_backward_weight(const LinearBackwardWeight& call) = 0;
+  virtual void add_bias_residual(const AddBiasResidual& call) = 0;
   virtual void embedding_forward(const EmbeddingForward& call) = 0;
   virtual void embedding_backward(const EmbeddingBackward& call) = 0;
   virtual void norm_forward(const NormForward& call) = 0;
@@ -223,6 +261,9 @@ class Ops {
   virtual void attention_backward(const AttentionBackward& call) = 0;
   virtual void dropout(const Dropout& call) = 0;
   virtual void cross_entropy(const CrossEntropy& call) = 0;
+  virtual void cross_entropy_maxima(const CrossEntropyMaxima& call) = 0;
+  virtual void cross_entropy_sums(const CrossEntropySums& call) = 0;
+  virtual void cross_entropy_from_sums(const CrossEntropyFromSums& call) = 0;
   virtual void fused_linear_cross_entropy(const FusedLinearCrossEntropy& call) = 0;
   virtual void sum_scalar(const SumScalar& call) = 0;
   virtual void sum_of_squares(const SumOfSquares& call) = 0;

@@ -14,11 +14,10 @@ Reason not_divisible(const char* what, int64_t value, const char* axis, int64_t 
 
 // What is not built yet. A part leaves this list when it comes.
 Reason not_available(const Layout& l) {
-  const char* part = l.tp > 1 || l.sequence_parallel                                 ? "tensor"
-                     : l.pp > 1 || l.vp > 1 || l.schedule == PipelineSchedule::gpipe ? "pipeline"
-                     : l.cp > 1                                                      ? "context"
-                     : l.ep > 1                                                      ? "expert"
-                                                                                     : nullptr;
+  const char* part = l.pp > 1 || l.vp > 1 || l.schedule == PipelineSchedule::gpipe ? "pipeline"
+                     : l.cp > 1                                                    ? "context"
+                     : l.ep > 1                                                    ? "expert"
+                                                                                   : nullptr;
   if (part != nullptr)
     return fmt::format("layout {}: {} parallelism is not available yet", to_string(l), part);
   if (l.zero_stage > 0)
@@ -31,16 +30,20 @@ Reason not_available(const Layout& l) {
 Reason uneven_tensor(const Case& planned) {
   const Model& m = planned.model;
   const int64_t tp = planned.layout.tp;
-  for (const Reason& reason :
-       {not_divisible("model.heads", m.heads, "tp", tp),
-        not_divisible("model.key_value_heads", m.key_value_heads, "tp", tp),
-        not_divisible("model.ffn_width", m.ffn_width, "tp", tp),
-        not_divisible("padded vocabulary", m.padded_vocabulary(), "tp", tp)}) {
+  for (const Reason& reason : {not_divisible("model.heads", m.heads, "tp", tp),
+                               not_divisible("model.key_value_heads", m.key_value_heads, "tp", tp),
+                               not_divisible("model.ffn_width", m.ffn_width, "tp", tp)}) {
     if (reason) return reason;
   }
+  // Padding belongs to the model: padded for a layout it would be another model.
+  if (const Reason reason = not_divisible("padded vocabulary", m.padded_vocabulary(), "tp", tp))
+    return *reason + ": set model.vocabulary_multiple, for every layout alike";
   if (!planned.layout.sequence_parallel) return std::nullopt;
-  const int64_t rows = planned.batch.micro * planned.batch.sequence_length / planned.layout.cp;
-  return not_divisible("rows of a micro-batch", rows, "tp", tp);
+  if (tp == 1)
+    return fmt::format("layout {}: sequence parallelism needs tp > 1", to_string(planned.layout));
+  // Each sample's rows here, so that every mode can cut samples.
+  return not_divisible("rows of a sample on a rank",
+                       planned.batch.sequence_length / planned.layout.cp, "tp", tp);
 }
 
 Reason uneven_pipeline(const Case& planned) {

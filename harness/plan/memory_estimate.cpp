@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "harness/plan/local_sizes.h"
 #include "harness/plan/suite.h"
 
 namespace dettax {
@@ -12,9 +13,18 @@ namespace {
 constexpr int64_t kFloatBytes = 4;
 constexpr int64_t kMiB = int64_t{1} << 20U;
 
-int64_t padded_parameters(const Model& model) {
-  const int64_t padding = model.padded_vocabulary() - model.vocabulary;
-  return parameter_count(model) + (model.tied_head ? 1 : 2) * padding * model.width;
+// Parameters of one rank. What tensor parallelism does not cut every rank has whole: norms, the
+// biases behind row-parallel layers, positions.
+int64_t held_parameters(const Case& planned) {
+  const Model& m = planned.model;
+  const int64_t padding = m.padded_vocabulary() - m.vocabulary;
+  const int64_t all = parameter_count(m) + (m.tied_head ? 1 : 2) * padding * m.width;
+  const int64_t vectors = m.bias && m.norm == NormKind::layer_norm ? 2 : 1;
+  const int64_t norms = (2 * m.layers + 1) * vectors * m.width;
+  const int64_t biases = m.bias ? 2 * m.layers * m.width : 0;
+  const int64_t positions = m.position == Position::learned ? m.context * m.width : 0;
+  const int64_t whole = norms + biases + positions;
+  return whole + (all - whole) / planned.layout.tp;
 }
 
 // Where a gradient knob is invariant, micro-batches are added by a tree: one copy of all gradients in
@@ -27,12 +37,12 @@ bool wants_tree(const Knobs& knobs) {
 
 int64_t gradient_floats(const Case& planned, const Mode& mode) {
   const Model& model = planned.model;
-  const int64_t all = padded_parameters(model);
+  const int64_t all = held_parameters(planned);
   if (!wants_tree(mode.knobs)) return all;
   const auto micro_batches = static_cast<uint64_t>(std::max<int64_t>(1, planned.micro_batches()));
   const auto copies = static_cast<int64_t>(std::bit_width(micro_batches));
   const bool apart = model.tied_head && (micro_batches > 1 || planned.layout.dp > 1);
-  return copies * (all + (apart ? model.padded_vocabulary() * model.width : 0));
+  return copies * (all + (apart ? model.padded_vocabulary() / planned.layout.tp * model.width : 0));
 }
 
 // fused_loss_chunk_rows of harness/device/ops.h, as the CPU backend defines it.
@@ -46,46 +56,54 @@ int64_t fused_chunk_rows(int64_t rows, int64_t vocabulary, Order order) {
 }
 
 struct Widths {
-  int64_t residual, attention, qkv, ffn, up, norm_statistics;
+  int64_t residual, attention, qkv, ffn, up, heads, norm_statistics;
 };
 
-Widths widths_of(const Model& m) {
-  const int64_t up = (m.activation == Activation::swiglu ? 2 : 1) * m.ffn_width;
-  return {m.width,
-          m.heads * m.head_width,
-          (m.heads + 2 * m.key_value_heads) * m.head_width,
-          m.ffn_width,
-          up,
-          m.norm == NormKind::layer_norm ? 2 : 1};
+// Of one rank; the residual stream and what belongs to it count for the rows that the rank has of it.
+Widths widths_of(const Case& planned) {
+  const Model& m = planned.model;
+  const LocalSizes s = local_sizes(m, planned.layout.tp, 0);
+  const int64_t cut = planned.layout.sequence_parallel ? planned.layout.tp : 1;
+  return {m.width / cut,
+          s.attention_width,
+          s.qkv_width,
+          s.ffn_width,
+          s.up_width,
+          s.heads,
+          (m.norm == NormKind::layer_norm ? 2 : 1)};
 }
 
 // Floats a row that one layer keeps for the backward pass: two norms, qkv, attention and its
 // log-sum-exp, the residual stream behind attention and behind the layer, both sides of the
 // activation.
-int64_t layer_floats(const Model& m, const Widths& w) {
-  return 2 * (w.residual + w.norm_statistics) + w.qkv + w.attention + m.heads + 2 * w.residual +
+int64_t layer_floats(const Widths& w) {
+  return 2 * (w.residual + w.norm_statistics) + w.qkv + w.attention + w.heads + 2 * w.residual +
          w.up + w.ffn;
 }
 
 // Floats a row of the gradients with respect to activations: residual stream (and the branch under
-// dropout), norm, MLP, attention.
-int64_t activation_gradient_floats(const Model& m, const Widths& w) {
+// dropout), norm, MLP, attention; and of what ranks exchange.
+int64_t activation_gradient_floats(const Case& planned, const Widths& w) {
+  const Model& m = planned.model;
   const int64_t branch = m.dropout > 0 ? w.residual : 0;
   const int64_t gated = m.activation == Activation::swiglu ? w.up : 0;
-  return 2 * w.residual + branch + w.ffn + gated + w.attention + w.qkv;
+  const int64_t exchanged = planned.layout.sequence_parallel ? 2 * m.width : 0;
+  return 2 * w.residual + branch + w.ffn + gated + w.attention + w.qkv + exchanged;
 }
 
 int64_t activation_floats(const Case& planned, const Mode& mode) {
   const Model& m = planned.model;
-  const Widths w = widths_of(m);
+  const Widths w = widths_of(planned);
   const int64_t rows = planned.batch.micro * planned.batch.sequence_length;
   const int64_t ids_and_losses = 3;  // tokens, targets, losses
   const int64_t ends = 2 * w.residual + w.norm_statistics + ids_and_losses;
-  const int64_t vocabulary = m.padded_vocabulary();
+  const int64_t tp = planned.layout.tp;
+  const int64_t vocabulary = m.padded_vocabulary() / tp;
   const int64_t logit_rows =
       mode.knobs.fused_loss ? fused_chunk_rows(rows, vocabulary, mode.knobs.gemm) : rows;
-  return rows * (m.layers * layer_floats(m, w) + ends + activation_gradient_floats(m, w)) +
-         logit_rows * vocabulary;
+  const int64_t row_statistics = tp > 1 ? tp + 2 : 0;
+  return rows * (m.layers * layer_floats(w) + ends + activation_gradient_floats(planned, w)) +
+         logit_rows * (vocabulary + row_statistics);
 }
 
 // One packed operand of a matrix product at most kPackedBytes, shared, and a small one a thread;
@@ -108,7 +126,7 @@ MemoryEstimate estimate_memory(const Case& planned, const Mode& mode) {
   constexpr int64_t kProcessBytes = 5 * kMiB;
   constexpr int64_t kRankBytes = 2 * kMiB;
   const int64_t ranks = planned.topology.ranks_per_node;
-  const int64_t weights = ranks * padded_parameters(planned.model) * kFloatBytes;
+  const int64_t weights = ranks * held_parameters(planned) * kFloatBytes;
   MemoryEstimate estimate;
   estimate.weights = weights;
   estimate.gradients = ranks * gradient_floats(planned, mode) * kFloatBytes;

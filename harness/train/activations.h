@@ -8,36 +8,43 @@
 
 namespace dettax {
 
-// What the forward pass of a layer keeps for the backward pass. M = rows of a micro-batch, C = width, F = width of the MLP.
+// What the forward pass of a layer keeps for the backward pass. M = rows of a micro-batch, C = width; of heads, MLP width F and
+// vocabulary V what tensor parallelism leaves to this rank. Where rows read R, sequence parallelism leaves this rank some of M.
 struct LayerActivations {
-  Tensor norm1, mean1, rstd1;     // [M,C], [M], [M]; no mean for the rms norm
+  Tensor norm1, mean1, rstd1;     // [R,C], [R], [R]; no mean for the rms norm
   Tensor qkv;                     // [M, qkv width]
   Tensor attention, log_sum_exp;  // [M, attention width], [samples, heads, T]
-  Tensor middle;                  // [M,C]: the residual stream behind the attention
+  Tensor middle;                  // [R,C]: the residual stream behind the attention
   Tensor norm2, mean2, rstd2;
   Tensor up;         // before the activation function: [M,F], gate and up [M,2F] for swiglu
   Tensor activated;  // [M,F]
-  Tensor output;     // [M,C]: the residual stream behind the layer
+  Tensor output;     // [R,C]: the residual stream behind the layer
 };
 
 // Everything a step writes beside weights, gradients and moments.
 struct Activations {
   Tensor tokens, targets;  // i32 [M]
-  Tensor embedding;        // [M,C]
+  Tensor embedding;        // [R,C]
   std::vector<LayerActivations> layers;
   Tensor final_norm, final_mean, final_rstd;
-  Tensor logits;                    // [M,V], or the scratch of the fused loss
-  Tensor losses;                    // [M]
-  Tensor loss_sums;                 // one a micro-batch
+  Tensor logits;            // [M,V], or the scratch of the fused loss
+  Tensor losses;            // [M]
+  Tensor maxima, row_sums;  // of a row's logits over ranks: [tp,M], [2,M], or a chunk of the rows
+  Tensor loss_sums;         // one a micro-batch
   Tensor loss, norm_squares, clip;  // scalars of the step
+  Tensor norm_gradients;            // of all norms in one piece, where tensor ranks add them up
 
   // Gradients with respect to activations, each alive within one layer; `residual` goes through all of them.
-  Tensor d_residual, d_branch;  // [M,C]; d_branch only with dropout
-  Tensor d_norm;                // [M,C]
+  Tensor d_residual, d_branch;  // [R,C]; d_branch only with dropout
+  Tensor d_norm;                // [R,C]
   Tensor d_activated, d_up;     // [M,F], [M,2F]; for gelu d_up is d_activated
   Tensor d_attention, d_qkv;
+  Tensor all_rows, d_all_rows;  // [M,C]: a stream gathered from all ranks, or a part of its sum
 };
 
 Activations lay_out_activations(const Case& planned, const Knobs& knobs, Arena& arena);
+
+// Rows of logits alive at once, of which this rank has `vocabulary` columns.
+int64_t logit_rows(const Case& planned, const Knobs& knobs, int64_t vocabulary);
 
 }  // namespace dettax

@@ -1,6 +1,8 @@
 #include "harness/train/ends.h"
 
 #include "harness/train/layer.h"
+#include "harness/train/tensor_parallel.h"
+#include "harness/train/vocabulary_parallel.h"
 
 namespace dettax {
 namespace {
@@ -10,17 +12,13 @@ Tensor used_positions(const StepContext& c, const Tensor& table) {
   return table ? make_tensor(table.data, table.type, {c.sequence_length, c.model.width}) : table;
 }
 
-Tensor head_gradient(const StepContext& c) { return c.parameters.head_gradient(c.gradient_copy); }
-
-std::string_view head_gradient_name(const StepContext& c) {
-  return c.model.tied_head && !c.parameters.apart() ? "embedding.weight.grad" : "head.weight.grad";
-}
+TablePart table_part(const StepContext& c) { return {c.sizes.first_token, tensor_parallel(c)}; }
 
 void separate_loss(StepContext& c) {
   const Activations& b = c.buffers;
   LinearForward head;
   head.y = b.logits;
-  head.x = b.final_norm;
+  head.x = gather_rows(c, "x", b.final_norm);
   head.w = c.value(c.layout.head);
   head.dynamic_schedule = c.knobs.dynamic_schedule;
   c.fresh(b.logits);
@@ -28,6 +26,10 @@ void separate_loss(StepContext& c) {
   c.ops.linear_forward(head);
   c.show("logits", b.logits);
   c.fresh(b.losses);
+  if (tensor_parallel(c)) {
+    vocabulary_parallel_loss(c, {b.losses, b.logits, b.targets});
+    return;
+  }
   c.begin(Op::cross_entropy);
   c.ops.cross_entropy({b.losses, b.logits, b.targets, c.model.vocabulary, c.gradient_scale,
                        c.knobs.generic_index_ops});
@@ -36,11 +38,12 @@ void separate_loss(StepContext& c) {
 }
 
 void fused_loss(StepContext& c) {
+  if (tensor_parallel(c)) return fused_vocabulary_parallel_loss(c);
   const Activations& b = c.buffers;
   FusedLinearCrossEntropy call;
   call.losses = b.losses;
   call.dx = b.d_norm;
-  call.dw = head_gradient(c);
+  call.dw = c.head_gradient();
   call.x = b.final_norm;
   call.w = c.value(c.layout.head);
   call.targets = b.targets;
@@ -58,26 +61,31 @@ void fused_loss(StepContext& c) {
   c.ops.fused_linear_cross_entropy(call);
   c.show("losses", b.losses);
   c.show("dx", b.d_norm);
-  c.probe.output(head_gradient_name(c), call.dw, 0);
+  c.probe.output(c.head_gradient_name(), call.dw, 0);
 }
 
 void head_linear_backward(StepContext& c) {
   const Activations& b = c.buffers;
-  c.fresh(b.d_norm);
+  Exchange x = start_gathering(c, "x", b.final_norm);
+  const Tensor partial = partial_gradient(c, b.d_norm);
+  c.fresh(partial);
   c.begin(Op::head);
   c.ops.linear_backward_input(
-      {b.d_norm, b.logits, c.value(c.layout.head), {}, false, c.knobs.dynamic_schedule});
-  c.show("dx", b.d_norm);
+      {partial, b.logits, c.value(c.layout.head), {}, false, c.knobs.dynamic_schedule});
+  c.show("dx", partial);
+  Exchange dx = start_adding(c, "dx", partial, b.d_norm);
+  finish(c, x);
   c.begin(Op::head_weight);
   LinearBackwardWeight call;
-  call.dw = head_gradient(c);
+  call.dw = c.head_gradient();
   call.dy = b.logits;
-  call.x = b.final_norm;
+  call.x = x.result;
   call.accumulate = c.accumulate;
   call.samples = c.samples;
   call.sum = c.sum(c.knobs.gemm);
   c.ops.linear_backward_weight(call);
-  c.probe.output(head_gradient_name(c), call.dw, 0);
+  c.probe.output(c.head_gradient_name(), call.dw, 0);
+  finish(c, dx);
 }
 
 // What nobody wrote in this gradient copy yet and the embedding is going to add to.
@@ -93,27 +101,33 @@ void clear_table_gradients(StepContext& c) {
 
 void embedding_forward(StepContext& c) {
   const Activations& b = c.buffers;
-  c.fresh(b.embedding);
+  const Tensor partial = partial_output(c, b.embedding);
+  // Ranks that share the table add up their rows; the positions come from the first.
+  const Tensor positions = c.mesh.position().tp == 0 ? c.value(c.layout.position) : Tensor{};
+  c.fresh(partial);
   c.begin(Op::embedding);
-  c.ops.embedding_forward({b.embedding, b.tokens, c.value(c.layout.embedding),
-                           used_positions(c, c.value(c.layout.position)), c.samples});
-  c.show("y", b.embedding);
+  c.ops.embedding_forward({partial, b.tokens, c.value(c.layout.embedding),
+                           used_positions(c, positions), c.samples, table_part(c)});
+  c.show("y", partial);
+  add_partials(c, "y", partial, b.embedding);
   if (c.model.dropout > 0) dropout(c, Op::embedding_dropout, 0, b.embedding, b.embedding);
 }
 
 void embedding_backward(StepContext& c) {
   const Activations& b = c.buffers;
   if (c.model.dropout > 0) dropout(c, Op::embedding_dropout, 0, b.d_residual, b.d_residual);
+  const Tensor dy = gather_rows(c, "dy", b.d_residual);
   c.begin(Op::embedding);
   clear_table_gradients(c);
   EmbeddingBackward call;
   call.dtable = c.gradient(c.layout.embedding);
   call.dposition_table = used_positions(c, c.gradient(c.layout.position));
-  call.dy = b.d_residual;
+  call.dy = dy;
   call.tokens = b.tokens;
   call.samples = c.samples;
   call.sum = c.sum(c.knobs.embedding);
   call.generic = c.knobs.generic_index_ops;
+  call.part = table_part(c);
   c.ops.embedding_backward(call);
   c.show_gradient(c.layout.embedding);
   c.show_gradient(c.layout.position);

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "harness/comm/communicator.h"
 #include "harness/train/step_context.h"
 
 namespace dettax {
@@ -17,8 +16,7 @@ struct Bucket {
 // that order, so that a bucket is complete when its first parameter is. Depends on the model alone, never on ranks or time.
 std::vector<Bucket> make_buckets(const ModelLayout& layout, const ParameterStore& parameters);
 
-// Sums gradient copy 0 over the group, bucket by bucket, then adds the two uses of a tied table if they were kept apart.
-void reduce_gradients(StepContext& c, const std::vector<Bucket>& buckets, Device& device,
-                      Communicator& communicator);
+// Sums gradient copy 0 over the replicas, bucket by bucket, then adds the two uses of a tied table if they were kept apart.
+void reduce_gradients(StepContext& c, const std::vector<Bucket>& buckets);
 
 }  // namespace dettax

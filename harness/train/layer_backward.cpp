@@ -2,22 +2,27 @@
 #include <utility>
 
 #include "harness/train/layer.h"
+#include "harness/train/tensor_parallel.h"
 
 namespace dettax {
 namespace {
 
-// Both gradients of a linear layer: dx from dy and the weight, then those of weight and bias from dy and the kept input.
+// Both gradients of a linear layer: dx from dy and the weight, those of weight and bias from dy and the kept input.
 struct LinearGradient {
   Op input_op, weight_op;
   Tensor dx, dy, x;
   Tensor gelu_pre_activation;
 };
-void linear_backward(StepContext& c, const LinearParameters& p, const LinearGradient& g) {
+
+void input_gradient(StepContext& c, const LinearParameters& p, const LinearGradient& g) {
   c.fresh(g.dx);
   c.begin(g.input_op);
   c.ops.linear_backward_input(
       {g.dx, g.dy, c.value(p.weight), g.gelu_pre_activation, false, c.knobs.dynamic_schedule});
   c.show("dx", g.dx);
+}
+
+void weight_gradient(StepContext& c, const LinearParameters& p, const LinearGradient& g) {
   c.begin(g.weight_op);
   LinearBackwardWeight call;
   call.dw = c.gradient(p.weight);
@@ -30,6 +35,25 @@ void linear_backward(StepContext& c, const LinearParameters& p, const LinearGrad
   c.ops.linear_backward_weight(call);
   c.show_gradient(p.weight);
   c.show_gradient(p.bias);
+}
+
+// What ranks exchange goes on behind the gradient that does not need it.
+void column_parallel_backward(StepContext& c, const LinearParameters& p, LinearGradient g) {
+  const Tensor own = g.dx;
+  Exchange x = start_gathering(c, "x", g.x);
+  g.dx = partial_gradient(c, own);
+  input_gradient(c, p, g);
+  Exchange dx = start_adding(c, "dx", g.dx, own);
+  g.x = finish(c, x);
+  weight_gradient(c, p, g);
+  finish(c, dx);
+}
+
+// From the gathered gradient that of the bias is whole on every rank.
+void row_parallel_backward(StepContext& c, const LinearParameters& p, LinearGradient g) {
+  g.dy = gather_rows(c, "dy", g.dy);
+  input_gradient(c, p, g);
+  weight_gradient(c, p, g);
 }
 
 // The gradient of a branch is that of the residual stream, but for the elements that were dropped.
@@ -46,14 +70,14 @@ void mlp_backward(StepContext& c, const LayerParameters& p, const LayerActivatio
   const Tensor dy = branch_gradient(c, Op::mlp_dropout, dropout_place);
   LinearGradient down{Op::mlp_down, Op::mlp_down_weight, b.d_activated, dy, a.activated, {}};
   if (c.model.activation == Activation::gelu) down.gelu_pre_activation = a.up;
-  linear_backward(c, p.down, down);
+  row_parallel_backward(c, p.down, down);
   if (c.model.activation == Activation::swiglu) {
     c.fresh(b.d_up);
     c.begin(Op::swiglu);
     c.ops.swiglu_backward({b.d_up, b.d_activated, a.up});
     c.show("dx", b.d_up);
   }
-  linear_backward(c, p.up, {Op::mlp_up, Op::mlp_up_weight, b.d_norm, b.d_up, a.norm2, {}});
+  column_parallel_backward(c, p.up, {Op::mlp_up, Op::mlp_up_weight, b.d_norm, b.d_up, a.norm2, {}});
   norm_backward(c, Op::norm2, p.norm2, a.middle, {a.norm2, a.mean2, a.rstd2}, true);
 }
 
@@ -97,8 +121,8 @@ void attention_backward(StepContext& c, const LayerActivations& a) {
   call.log_sum_exp = a.log_sum_exp;
   call.qkv = a.qkv;
   call.samples = c.samples;
-  call.heads = c.model.heads;
-  call.key_value_heads = c.model.key_value_heads;
+  call.heads = c.sizes.heads;
+  call.key_value_heads = c.sizes.key_value_heads;
   call.scale = 1.0 / std::sqrt(static_cast<double>(c.model.head_width));
   call.sum = c.sum(c.knobs.attention);
   c.ops.attention_backward(call);
@@ -106,7 +130,7 @@ void attention_backward(StepContext& c, const LayerActivations& a) {
   if (c.model.position != Position::rope) return;
   c.begin(Op::rope);
   c.ops.rope(
-      {b.d_qkv, c.samples, c.model.heads, c.model.key_value_heads, c.model.rope_theta, true});
+      {b.d_qkv, c.samples, c.sizes.heads, c.sizes.key_value_heads, c.model.rope_theta, true});
   c.show("dqkv", b.d_qkv);
 }
 
@@ -119,10 +143,10 @@ void layer_backward(StepContext& c, const Tensor& x) {
   const auto place = static_cast<uint32_t>(2 * c.layer);
   mlp_backward(c, p, a, place + 2);
   const Tensor dy = branch_gradient(c, Op::projection_dropout, place + 1);
-  linear_backward(c, p.projection,
-                  {Op::projection, Op::projection_weight, b.d_attention, dy, a.attention, {}});
+  row_parallel_backward(
+      c, p.projection, {Op::projection, Op::projection_weight, b.d_attention, dy, a.attention, {}});
   attention_backward(c, a);
-  linear_backward(c, p.qkv, {Op::qkv, Op::qkv_weight, b.d_norm, b.d_qkv, a.norm1, {}});
+  column_parallel_backward(c, p.qkv, {Op::qkv, Op::qkv_weight, b.d_norm, b.d_qkv, a.norm1, {}});
   norm_backward(c, Op::norm1, p.norm1, x, {a.norm1, a.mean1, a.rstd1}, true);
 }
 

@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "harness/train/layer.h"
+#include "harness/train/tensor_parallel.h"
 
 namespace dettax {
 namespace {
@@ -21,13 +22,40 @@ Epilogue plain(const LinearParameters& p) {
   return p.bias == kNoParameter ? Epilogue::none : Epilogue::bias;
 }
 
+void column_parallel(StepContext& c, Op op, const LinearParameters& p, LinearForward call) {
+  call.x = gather_rows(c, "x", call.x);
+  linear(c, op, p, call);
+}
+
 // y = x w^T + residual, where the branch is dropped out before the sum if the model says so.
 struct BranchEnd {
-  Op op, dropout, residual;
+  Op op, bias, dropout, residual;
   uint32_t dropout_place;
 };
+
+// The same where each rank has some columns of x and w: bias and residual come once, behind the sum over ranks.
+void end_row_parallel_branch(StepContext& c, const BranchEnd& end, const LinearParameters& p,
+                             const Tensor& x, const Tensor& residual, const Tensor& y) {
+  LinearForward call;
+  call.x = x;
+  call.y = partial_output(c, y);
+  linear(c, end.op, {p.weight, kNoParameter}, call);
+  add_partials(c, "y", call.y, y);
+  if (c.model.dropout > 0) {
+    if (p.bias != kNoParameter) {
+      c.begin(end.bias);
+      c.ops.add_bias_residual({y, c.value(p.bias), {}});
+    }
+    dropout(c, end.dropout, end.dropout_place, y, y);
+  }
+  c.begin(end.residual);
+  c.ops.add_bias_residual({y, c.model.dropout > 0 ? Tensor{} : c.value(p.bias), residual});
+  c.show("y", y);
+}
+
 void end_branch(StepContext& c, const BranchEnd& end, const LinearParameters& p, const Tensor& x,
                 const Tensor& residual, const Tensor& y) {
+  if (tensor_parallel(c)) return end_row_parallel_branch(c, end, p, x, residual, y);
   LinearForward call;
   call.x = x;
   call.y = y;
@@ -49,14 +77,14 @@ void attention(StepContext& c, const LayerActivations& a) {
   if (c.model.position == Position::rope) {
     c.begin(Op::rope);
     c.ops.rope(
-        {a.qkv, c.samples, c.model.heads, c.model.key_value_heads, c.model.rope_theta, false});
+        {a.qkv, c.samples, c.sizes.heads, c.sizes.key_value_heads, c.model.rope_theta, false});
     c.show("qkv", a.qkv);
   }
   c.fresh(a.attention);
   c.fresh(a.log_sum_exp);
   c.begin(Op::attention);
-  c.ops.attention_forward({a.attention, a.log_sum_exp, a.qkv, c.samples, c.model.heads,
-                           c.model.key_value_heads,
+  c.ops.attention_forward({a.attention, a.log_sum_exp, a.qkv, c.samples, c.sizes.heads,
+                           c.sizes.key_value_heads,
                            1.0 / std::sqrt(static_cast<double>(c.model.head_width))});
   c.show("out", a.attention);
   c.show("log_sum_exp", a.log_sum_exp);
@@ -69,12 +97,12 @@ void activate_up(StepContext& c, const LinearParameters& p, const LayerActivatio
     call.y = a.activated;
     call.pre_activation = a.up;
     call.epilogue = Epilogue::bias_gelu;
-    linear(c, Op::mlp_up, p, call);
+    column_parallel(c, Op::mlp_up, p, call);
     return;
   }
   call.y = a.up;
   call.epilogue = plain(p);
-  linear(c, Op::mlp_up, p, call);
+  column_parallel(c, Op::mlp_up, p, call);
   c.fresh(a.activated);
   c.begin(Op::swiglu);
   c.ops.swiglu_forward({a.activated, a.up});
@@ -92,14 +120,16 @@ void layer_forward(StepContext& c, const Tensor& x) {
   qkv.x = a.norm1;
   qkv.y = a.qkv;
   qkv.epilogue = plain(p.qkv);
-  linear(c, Op::qkv, p.qkv, qkv);
+  column_parallel(c, Op::qkv, p.qkv, qkv);
   attention(c, a);
-  end_branch(c, {Op::projection, Op::projection_dropout, Op::projection_residual, place + 1},
+  end_branch(c,
+             {Op::projection, Op::projection_bias, Op::projection_dropout, Op::projection_residual,
+              place + 1},
              p.projection, a.attention, x, a.middle);
   norm_forward(c, Op::norm2, p.norm2, a.middle, {a.norm2, a.mean2, a.rstd2});
   activate_up(c, p.up, a);
-  end_branch(c, {Op::mlp_down, Op::mlp_dropout, Op::mlp_residual, place + 2}, p.down, a.activated,
-             a.middle, a.output);
+  end_branch(c, {Op::mlp_down, Op::mlp_bias, Op::mlp_dropout, Op::mlp_residual, place + 2}, p.down,
+             a.activated, a.middle, a.output);
 }
 
 }  // namespace dettax

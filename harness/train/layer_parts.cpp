@@ -1,4 +1,5 @@
 #include "harness/train/layer.h"
+#include "harness/train/tensor_parallel.h"
 
 namespace dettax {
 namespace {
@@ -39,7 +40,7 @@ void norm_backward(StepContext& c, Op op, const NormParameters& p, const Tensor&
   call.kind = kind_of(c.model);
   call.accumulate_dx = accumulate_dx;
   call.accumulate_parameters = c.accumulate;
-  call.samples = c.samples;
+  call.samples = sequence_parallel(c) ? c.segments : c.samples;
   call.sum = c.sum(c.knobs.norm);
   c.ops.norm_backward(call);
   c.show("dx", b.d_residual);
@@ -50,13 +51,17 @@ void norm_backward(StepContext& c, Op op, const NormParameters& p, const Tensor&
 void dropout(StepContext& c, Op op, uint32_t place, const Tensor& y, const Tensor& x) {
   c.begin(op);
   Dropout call;
-  call.y = y;
-  call.x = x;
   call.probability = c.model.dropout;
   call.key = {c.seed, RandomPurpose::dropout, place};
   call.step = c.step;
-  call.first_element = static_cast<uint64_t>(c.first_sample * c.sequence_length * c.model.width);
-  c.ops.dropout(call);
+  for (int64_t s = 0; s < c.segments; ++s) {
+    const RowRange rows = own_rows(c, s);
+    const int64_t first_row = c.first_sample * c.sequence_length + rows.whole;
+    call.y = rows_of(y, rows.here, rows.count);
+    call.x = rows_of(x, rows.here, rows.count);
+    call.first_element = static_cast<uint64_t>(first_row * c.model.width);
+    c.ops.dropout(call);
+  }
   c.show("y", y);
 }
 

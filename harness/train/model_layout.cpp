@@ -52,10 +52,13 @@ class LayoutBuilder {
  public:
   LayoutBuilder(const Model& model, const ModelPart& part) : model_(model), part_(part) {}
 
+  // What is whole on every tensor rank counts on the first.
   int add(ParameterSpec spec) {
+    spec.primary = spec.sharded() || part_.tp_index == 0;
     parameters_.push_back(std::move(spec));
     return static_cast<int>(parameters_.size()) - 1;
   }
+  ParameterSpec& at(int index) { return parameters_[static_cast<size_t>(index)]; }
   // Rows by token; padded rows stay zero. Cut into neighbouring ranges of the vocabulary.
   int token_table(const char* name) {
     ParameterSpec spec = matrix_spec(name, model_.padded_vocabulary(), model_.width, kDeviation);
@@ -70,11 +73,15 @@ class LayoutBuilder {
   LinearParameters row_parallel(const std::string& name, int64_t out, int64_t in, double deviation);
   NormParameters norm(const std::string& name) {
     NormParameters norm;
-    norm.gamma = add(vector_spec(name + ".weight", model_.width, 1));
-    if (model_.bias && model_.norm == NormKind::layer_norm) {
-      norm.beta = add(vector_spec(name + ".bias", model_.width, 0));
-    }
+    norm.gamma = norm_vector(name + ".weight", 1);
+    if (model_.bias && model_.norm == NormKind::layer_norm)
+      norm.beta = norm_vector(name + ".bias", 0);
     return norm;
+  }
+  int norm_vector(const std::string& name, float constant) {
+    ParameterSpec spec = vector_spec(name, model_.width, constant);
+    spec.of_norm = true;
+    return add(std::move(spec));
   }
   LayerParameters layer(int64_t index);
   std::vector<ParameterSpec> take() { return std::move(parameters_); }
@@ -179,6 +186,9 @@ ModelLayout make_model_layout(const Model& model, const ModelPart& part) {
   // A tied table is where either of its uses is.
   if (part.embedding || (part.head && model.tied_head)) {
     layout.embedding = builder.token_table("embedding.weight");
+    ParameterSpec& table = builder.at(layout.embedding);
+    table.repeated = !part.embedding;
+    table.primary = table.primary && part.embedding;
   }
   if (part.embedding && model.position == Position::learned) {
     layout.position =

@@ -28,6 +28,12 @@ struct ParameterSpec {
   int64_t whole_rows = 0, whole_columns = 1;
   std::vector<RowBlock> blocks;  // of the whole tensor, in the order in which they stand here
   int64_t first_column = 0;
+  // Of several ranks of a replica with the same elements one counts them in sums over ranks.
+  bool repeated =
+      false;  // an earlier stage of the pipeline has it too: the second use of a tied table
+  bool primary = true;  // counted here
+  bool of_norm =
+      false;  // its gradient is a sum over the rows of the residual stream that a rank has
 
   int64_t count() const { return rows * columns; }
   int64_t whole_count() const { return whole_rows * whole_columns; }
@@ -79,11 +85,5 @@ struct ModelLayout {
 ModelLayout make_model_layout(const Model& model, const ModelPart& part);
 
 inline int64_t attention_width(const Model& model) { return model.heads * model.head_width; }
-inline int64_t qkv_width(const Model& model) {
-  return (model.heads + 2 * model.key_value_heads) * model.head_width;
-}
-inline int64_t up_width(const Model& model) {
-  return (model.activation == Activation::swiglu ? 2 : 1) * model.ffn_width;
-}
 
 }  // namespace dettax

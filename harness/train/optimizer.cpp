@@ -5,36 +5,51 @@
 namespace dettax {
 namespace {
 
+// Over the ranks that hold parts of one copy of the model. Summed in order of arrival each replica's would be another; one counts.
+void sum_over_ranks(StepContext& c, const Tensor& squares) {
+  Communicator& model = c.mesh.model();
+  const bool replicas_differ = c.knobs.grad_norm == Order::arrival && c.mesh.world().size() > 1;
+  if (model.size() == 1 && !replicas_differ) return;
+  c.begin(Op::gradient_norm);
+  c.probe.output("squares before", squares, 0);
+  c.device.synchronize();
+  if (model.size() > 1) model.all_reduce(squares.f32(), 1, c.knobs.collectives);
+  if (replicas_differ) c.mesh.world().broadcast(squares.f32(), sizeof(float), 0);
+}
+
 // Parameter by parameter in the order of the layout, all into one scalar.
-float gradient_norm(StepContext& c, Device& device) {
+float gradient_norm(StepContext& c) {
   const Tensor& squares = c.buffers.norm_squares;
   c.begin(Op::gradient_norm);
+  c.ops.fill_bytes(squares, 0);
   for (int p = 0; p < static_cast<int>(c.parameters.size()); ++p) {
-    c.ops.sum_of_squares({squares, c.gradient(p), p > 0, c.sum(c.knobs.grad_norm)});
+    if (!c.layout.parameters[static_cast<size_t>(p)].primary) continue;
+    c.ops.sum_of_squares({squares, c.gradient(p), true, c.sum(c.knobs.grad_norm)});
   }
+  sum_over_ranks(c, squares);
   c.probe.output("squares", squares, 0);
   float sum = 0;
-  device.copy_to_host(&sum, squares.data, sizeof sum);
+  c.device.copy_to_host(&sum, squares.data, sizeof sum);
   return std::sqrt(sum);
 }
 
-float clip_factor(StepContext& c, const Optimizer& settings, Device& device, float norm) {
+float clip_factor(StepContext& c, const Optimizer& settings, float norm) {
   float factor = 1;
   if (settings.clip_norm > 0 && norm > static_cast<float>(settings.clip_norm)) {
     factor = static_cast<float>(settings.clip_norm) / norm;
   }
   c.begin(Op::clip);
-  device.copy_from_host(c.buffers.clip.data, &factor, sizeof factor);
+  c.device.copy_from_host(c.buffers.clip.data, &factor, sizeof factor);
   c.probe.output("factor", c.buffers.clip, 0);
   return factor;
 }
 
 }  // namespace
 
-float update_weights(StepContext& c, const Optimizer& settings, Device& device, int64_t t) {
+float update_weights(StepContext& c, const Optimizer& settings, int64_t t) {
   c.phase = Phase::optimizer;
-  const float norm = gradient_norm(c, device);
-  const float factor = clip_factor(c, settings, device, norm);
+  const float norm = gradient_norm(c);
+  const float factor = clip_factor(c, settings, norm);
   c.begin(Op::adamw);
   for (int p = 0; p < static_cast<int>(c.parameters.size()); ++p) {
     AdamW call;

@@ -5,6 +5,6 @@
 namespace dettax {
 
 // Norm of all gradients, clipping by it, AdamW. Returns the norm before clipping. `t` counts updates from 1.
-float update_weights(StepContext& c, const Optimizer& settings, Device& device, int64_t t);
+float update_weights(StepContext& c, const Optimizer& settings, int64_t t);
 
 }  // namespace dettax

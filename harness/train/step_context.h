@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "harness/comm/mesh.h"
 #include "harness/device/device.h"
 #include "harness/plan/case.h"
+#include "harness/plan/local_sizes.h"
 #include "harness/train/activations.h"
 #include "harness/train/model_layout.h"
 #include "harness/train/parameters.h"
@@ -18,6 +20,8 @@ struct StepContext {
   const Knobs& knobs;
   const Mesh& mesh;
   const ModelLayout& layout;
+  const LocalSizes sizes;
+  Device& device;
   Ops& ops;
   Probe& probe;
   const ParameterStore& parameters;
@@ -25,6 +29,7 @@ struct StepContext {
 
   int64_t samples;  // of a micro-batch
   int64_t sequence_length;
+  int64_t segments;  // of the rows of a micro-batch, each cut over ranks by sequence parallelism
   double gradient_scale;  // 1 / tokens of the global batch
 
   uint64_t seed = 0;
@@ -35,6 +40,8 @@ struct StepContext {
   Phase phase = Phase::forward;
   int64_t layer = kNoLayer;
 
+  int64_t rows() const { return samples * sequence_length; }  // of a micro-batch
+
   void begin(Op op) { probe.begin(phase, layer, op); }
   SumOrder sum(Order order) const { return {order, knobs.dynamic_schedule}; }
 
@@ -43,6 +50,11 @@ struct StepContext {
   }
   Tensor gradient(int parameter) const {
     return parameter == kNoParameter ? Tensor{} : parameters.gradient(parameter, gradient_copy);
+  }
+  // Of the head, which may be a table of its own or the tied one's second use.
+  Tensor head_gradient() const { return parameters.head_gradient(gradient_copy); }
+  std::string_view head_gradient_name() const {
+    return model.tied_head && !parameters.apart() ? "embedding.weight.grad" : "head.weight.grad";
   }
 
   // An output that is about to be written whole. Under memory_fill it is first filled, as a framework fills every fresh tensor.

@@ -13,6 +13,7 @@
 #include "harness/train/layer.h"
 #include "harness/train/optimizer.h"
 #include "harness/train/requirements.h"
+#include "harness/train/state_fingerprint.h"
 #include "harness/train/token_source.h"
 
 namespace dettax {
@@ -32,6 +33,7 @@ struct TrainStep::Impl {
   Communicator& communicator;
   const Mesh mesh;
   const ModelLayout layout;
+  const std::vector<std::string> names;  // of the whole model's parameters
   const GradientTree tree;
   ParameterStore parameters;
   const std::vector<Bucket> buckets;
@@ -61,6 +63,19 @@ Activations allocate_activations(const Case& planned, const Knobs& knobs, Device
   return lay_out_activations(planned, knobs, arena);
 }
 
+std::vector<std::string> parameter_names(const Model& model) {
+  std::vector<std::string> names;
+  for (ParameterSpec& spec : make_model_layout(model, whole_model(model)).parameters)
+    names.push_back(std::move(spec.name));
+  return names;
+}
+
+// Sums over samples must not depend on where micro-batches end: each sample is cut, not the rows of all of them.
+int64_t row_segments(const Case& planned, const Knobs& knobs) {
+  const bool cut = planned.layout.sequence_parallel && knobs.norm == Order::invariant;
+  return cut ? planned.batch.micro : 1;
+}
+
 Case checked(const Case& planned, const Communicator& communicator) {
   require_trainable(planned, communicator.size());
   return planned;
@@ -76,6 +91,7 @@ TrainStep::Impl::Impl(const Case& planned_case, const Mode& mode, Device& on, Co
       mesh(planned.layout, group),
       layout(make_model_layout(planned.model,
                                part_of(planned.model, planned.layout, mesh.position()))),
+      names(parameter_names(planned.model)),
       tree{GradientTree::wanted(knobs), planned.micro_batches()},
       parameters(layout, gradient_shape(planned, tree), device),
       buckets(make_buckets(layout, parameters)),
@@ -89,23 +105,26 @@ TrainStep::Impl::Impl(const Case& planned_case, const Mode& mode, Device& on, Co
               knobs,
               mesh,
               layout,
+              local_sizes(planned.model, planned.layout.tp, mesh.position().tp),
+              device,
               device.ops(),
               probe,
               parameters,
               activations,
               planned.batch.micro,
               planned.batch.sequence_length,
+              row_segments(planned, knobs),
               1.0 / static_cast<double>(planned.tokens_per_step())} {
   for (size_t p = 0; p < layout.parameters.size(); ++p) {
     const int index = static_cast<int>(p);
-    named.push_back(
-        {layout.parameters[p].name, parameters.value(index), parameters.gradient(index)});
+    named.push_back({layout.parameters[p].name, parameters.value(index),
+                     parameters.gradient(index), &layout.parameters[p], 0});
   }
 }
 
 void TrainStep::Impl::load_tokens(int64_t micro_batch) {
   const int64_t per_rank = planned.batch.micro * planned.micro_batches();
-  context.first_sample = communicator.rank() * per_rank + micro_batch * planned.batch.micro;
+  context.first_sample = mesh.position().dp * per_rank + micro_batch * planned.batch.micro;
   context.begin(Op::data);
   const auto length = static_cast<std::ptrdiff_t>(planned.batch.sequence_length);
   for (int64_t s = 0; s < planned.batch.micro; ++s) {
@@ -150,7 +169,8 @@ void TrainStep::Impl::backward() {
   embedding_backward(context);
 }
 
-// Sum over micro-batches, then over ranks; divided once, at the end, so that the order of the sum alone decides its bits.
+// Sum over micro-batches, then over replicas; divided once, at the end, so that the order of the sum alone decides its bits. Ranks
+// that share a replica have summed the same losses, each in its own order where that is the order of arrival: one of them counts.
 float TrainStep::Impl::reduce_loss() {
   context.begin(Op::loss);
   const Tensor& loss = activations.loss;
@@ -159,7 +179,9 @@ float TrainStep::Impl::reduce_loss() {
   if (communicator.size() > 1) {
     probe.output("loss before", loss, 0);
     device.synchronize();
-    communicator.all_reduce(loss.f32(), 1, knobs.collectives);
+    mesh.replicas().all_reduce(loss.f32(), 1, knobs.collectives);
+    const int last_stage = (planned.layout.pp - 1) * planned.layout.tp;
+    if (mesh.model().size() > 1) mesh.model().broadcast(loss.f32(), sizeof(float), last_stage);
   }
   context.ops.scale(loss, context.gradient_scale);
   probe.output("loss", loss, 0);
@@ -183,8 +205,8 @@ StepResult TrainStep::Impl::step() {
   context.phase = Phase::reduce;
   StepResult result;
   result.loss = reduce_loss();
-  reduce_gradients(context, buckets, device, communicator);
-  result.gradient_norm = update_weights(context, planned.optimizer, device, steps_done + 1);
+  reduce_gradients(context, buckets);
+  result.gradient_norm = update_weights(context, planned.optimizer, steps_done + 1);
   device.synchronize();
   probe.idle();
   result.finite = std::isfinite(result.loss) && std::isfinite(result.gradient_norm);
@@ -213,10 +235,10 @@ int64_t TrainStep::ops_issued() const { return impl_->probe.issued(); }
 void TrainStep::fingerprint(const FingerprintSink& sink) const {
   const ParameterStore& store = impl_->parameters;
   const auto all = [&](const char* suffix, Tensor (ParameterStore::*tensor)(int) const) {
-    for (size_t p = 0; p < store.size(); ++p) {
-      sink(impl_->layout.parameters[p].name + suffix,
-           impl_->device.fingerprint((store.*tensor)(static_cast<int>(p))));
-    }
+    const StateShards shards{impl_->layout, impl_->names, impl_->mesh, false};
+    const auto values = fingerprint_state(shards, impl_->device,
+                                          [&](int p) { return HeldPart{(store.*tensor)(p), 0}; });
+    for (size_t p = 0; p < values.size(); ++p) sink(impl_->names[p] + suffix, values[p]);
   };
   all("", &ParameterStore::value);
   all(".first_moment", &ParameterStore::first_moment);
@@ -227,6 +249,7 @@ void TrainStep::fingerprint(const FingerprintSink& sink) const {
 }
 
 const std::vector<TrainStep::Parameter>& TrainStep::parameters() const { return impl_->named; }
+const Mesh& TrainStep::mesh() const { return impl_->mesh; }
 
 double TrainStep::flops_per_step() const {
   return dettax::flops_per_step(impl_->planned.model, tokens_per_step(),

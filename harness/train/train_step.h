@@ -9,8 +9,10 @@
 
 #include "harness/base/fingerprint.h"
 #include "harness/comm/communicator.h"
+#include "harness/comm/mesh.h"
 #include "harness/device/device.h"
 #include "harness/plan/case.h"
+#include "harness/train/model_layout.h"
 #include "harness/train/observer.h"
 
 namespace dettax {
@@ -49,16 +51,21 @@ class TrainStep {
   int64_t ops_issued() const;
 
   // State that survives a step, in a fixed order: weights, both moments (names end in .first_moment, .second_moment), then the random
-  // number and data positions.
+  // number and data positions. Of whole tensors, whatever the layout; called by all ranks at once.
   using FingerprintSink = std::function<void(std::string_view name, const Fingerprint& value)>;
   void fingerprint(const FingerprintSink& sink) const;
 
-  // Parameters by name, as the device holds them (for tests and comparisons with a reference).
+  // What this rank holds of each parameter, by name (for tests and comparisons with a reference): elements [first, first + count) of
+  // those that `spec` says it has. With the optimizer sharded that is what it updates.
   struct Parameter {
     std::string name;
     Tensor value, gradient;
+    const ParameterSpec* spec = nullptr;
+    int64_t first = 0;
   };
   const std::vector<Parameter>& parameters() const;
+  // The groups it communicates in; each keeps count of what went over it.
+  const Mesh& mesh() const;
 
   double flops_per_step() const;
   int64_t tokens_per_step() const;  // of the global batch

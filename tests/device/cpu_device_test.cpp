@@ -52,6 +52,30 @@ TEST(CpuDevice, FingerprintIsThatOfTheBitsWhateverTheThreads) {
   EXPECT_FALSE(make_cpu_device(2, false)->fingerprint(tensor, 123) == right);
 }
 
+TEST(CpuDevice, FingerprintsOfColumnsAddUpToThatOfTheMatrix) {
+  constexpr int64_t kRows = 3000, kColumns = 100, kLeft = 37;
+  std::vector<float> matrix(kRows * kColumns), left, right;
+  std::iota(matrix.begin(), matrix.end(), 0.5f);
+  for (int64_t r = 0; r < kRows; ++r) {
+    const auto row = matrix.begin() + r * kColumns;
+    left.insert(left.end(), row, row + kLeft);
+    right.insert(right.end(), row + kLeft, row + kColumns);
+  }
+  const auto device = make_cpu_device(2, false);
+  const auto of = [&](std::vector<float>& part, int64_t first) {
+    const int64_t columns = static_cast<int64_t>(part.size()) / kRows;
+    return device->fingerprint_rows(make_tensor(part.data(), DType::f32, {kRows, columns}),
+                                    static_cast<uint64_t>(first), kColumns);
+  };
+  Fingerprint sum = of(left, 0);
+  sum += of(right, kLeft);
+  EXPECT_EQ(sum, fingerprint(matrix.data(), matrix.size(), 4, 0));
+  std::swap(left[3], left[4]);
+  Fingerprint other = of(left, 0);
+  other += of(right, kLeft);
+  EXPECT_FALSE(other == sum);
+}
+
 TEST(CpuDevice, FindsOneValueThatIsNotFiniteAnywhere) {
   const auto device = make_cpu_device(2, false);
   std::vector<float> values(200'003, std::numeric_limits<float>::max());

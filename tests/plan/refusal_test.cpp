@@ -33,14 +33,47 @@ TEST(Refusal, NamesWhatIsNotThere) {
   EXPECT_EQ(reason(planned),
             "backend cuda is not available: this build has no CUDA backend; use backend: cpu");
   planned = tiny();
-  planned.layout.tp = 2;
-  EXPECT_EQ(reason(planned), "layout tp2: tensor parallelism is not available yet");
+  planned.layout.cp = 2;
+  EXPECT_EQ(reason(planned), "layout cp2: context parallelism is not available yet");
   planned = tiny();
   planned.model = load_model("mixtral-8x7b");
   EXPECT_EQ(reason(planned), "model mixtral-8x7b has experts, which are not available yet");
   planned.model = load_model("deepseek-v3");
   planned.model.moe.reset();
   EXPECT_EQ(reason(planned), "model deepseek-v3 has latent attention, which is not available yet");
+}
+
+TEST(Refusal, TensorRanksShareEverythingEvenly) {
+  Case planned = tiny();
+  planned.layout.tp = 2;
+  planned.layout.sequence_parallel = true;
+  planned.topology.ranks_per_node = 2;
+  EXPECT_EQ(reason(planned), "");
+  planned.batch.sequence_length = 63;
+  EXPECT_EQ(reason(planned), "rows of a sample on a rank 63 is not divisible by tp 2");
+  planned.layout.sequence_parallel = false;
+  EXPECT_EQ(reason(planned), "");
+  planned.model.ffn_width = 255;
+  EXPECT_EQ(reason(planned), "model.ffn_width 255 is not divisible by tp 2");
+  planned = tiny();
+  planned.layout.sequence_parallel = true;
+  EXPECT_EQ(reason(planned), "layout dp1.sp: sequence parallelism needs tp > 1");
+}
+
+// cases/layout.md, layout-01: the padding is the model's, so that no layout trains another model.
+TEST(Case, Layout01TheVocabularyIsNeverPaddedForALayout) {
+  Case planned = tiny();
+  planned.model.vocabulary = 97;
+  planned.model.vocabulary_multiple = 1;
+  EXPECT_EQ(reason(planned), "");
+  planned.layout.tp = 2;
+  planned.topology.ranks_per_node = 2;
+  EXPECT_EQ(
+      reason(planned),
+      "padded vocabulary 97 is not divisible by tp 2: set model.vocabulary_multiple, for every "
+      "layout alike");
+  planned.model.vocabulary_multiple = 2;
+  EXPECT_EQ(reason(planned), "");
 }
 
 TEST(Refusal, ASequenceMustFitTheContext) {

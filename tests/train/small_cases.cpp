@@ -49,7 +49,7 @@ Log run(RankRun& rank, uint64_t seed, int steps) {
 // Rank 0 decides whether to go on after `done` runs.
 std::string difference_while(const Case& planned, const Mode& mode,
                              const std::function<bool(int done)>& go_on) {
-  std::vector<Log> first(static_cast<size_t>(planned.layout.dp));
+  std::vector<Log> first(static_cast<size_t>(planned.layout.ranks()));
   std::vector<Log> again = first;
   std::string found;
   bool more = true;
@@ -111,8 +111,9 @@ Mode invariant() { return mode_with("invariant", Order::invariant); }
 void train_on_ranks(const Case& planned, const Mode& mode,
                     const std::function<void(RankRun&)>& body) {
   // Threads of one rank poll, as they do in a measurement: they must start together for their sums to race.
-  const bool spin = planned.layout.dp == 1;
-  run_ranks(planned.layout.dp, false, [&](Communicator& communicator) {
+  const int ranks = planned.layout.ranks();
+  const bool spin = ranks == 1;
+  run_ranks(ranks, false, [&](Communicator& communicator) {
     const auto device = make_cpu_device(planned.topology.threads_per_rank, spin);
     TrainStep train(planned, mode, *device, communicator);
     RankRun rank{train, *device, communicator};
@@ -121,7 +122,7 @@ void train_on_ranks(const Case& planned, const Mode& mode,
 }
 
 std::vector<Log> record(const Case& planned, const Mode& mode, int steps) {
-  std::vector<Log> logs(static_cast<size_t>(planned.layout.dp));
+  std::vector<Log> logs(static_cast<size_t>(planned.layout.ranks()));
   train_on_ranks(planned, mode, [&](RankRun& rank) {
     logs[static_cast<size_t>(rank.communicator.rank())] = run(rank, planned.seed, steps);
   });

@@ -23,7 +23,7 @@ Mode fast();
 Mode deterministic();
 Mode invariant();
 
-// Runs body on every data-parallel rank with a trainer of its own.
+// Runs body on every rank of the layout with a trainer of its own.
 struct RankRun {
   TrainStep& train;
   Device& device;

@@ -59,9 +59,23 @@ class CpuDevice final : public Device {
                                                  static_cast<size_t>(end - begin), width,
                                                  first_index + static_cast<uint64_t>(begin));
                        });
-    Fingerprint whole;
-    for (const auto& part : parts) whole += part.value;
-    return whole;
+    return sum(parts);
+  }
+
+  Fingerprint fingerprint_rows(const Tensor& tensor, uint64_t first_index,
+                               uint64_t stride) override {
+    const size_t row_bytes = static_cast<size_t>(tensor.columns()) * size_of(tensor.type);
+    const auto* data = static_cast<const std::byte*>(tensor.data);
+    std::vector<Lane<Fingerprint>> parts(static_cast<size_t>(team_.size()));
+    const int64_t grain = 1 + kPortionBytes / static_cast<int64_t>(row_bytes);
+    team_.parallel_for(tensor.rows(), grain, false, [&](int64_t begin, int64_t end, int thread) {
+      for (auto row = static_cast<size_t>(begin); row < static_cast<size_t>(end); ++row) {
+        parts[static_cast<size_t>(thread)].value +=
+            dettax::fingerprint(data + row * row_bytes, static_cast<size_t>(tensor.columns()),
+                                size_of(tensor.type), first_index + row * stride);
+      }
+    });
+    return sum(parts);
   }
 
   bool all_finite(const Tensor& tensor) override {
@@ -92,6 +106,12 @@ class CpuDevice final : public Device {
   }
 
  private:
+  static Fingerprint sum(const std::vector<Lane<Fingerprint>>& parts) {
+    Fingerprint whole;
+    for (const auto& part : parts) whole += part.value;
+    return whole;
+  }
+
   void copy(void* to, const void* from, size_t bytes) {
     auto* destination = static_cast<std::byte*>(to);
     const auto* source = static_cast<const std::byte*>(from);

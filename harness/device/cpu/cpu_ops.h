@@ -20,6 +20,7 @@ class CpuOps : public Ops {
   void linear_forward(const LinearForward& call) override;
   void linear_backward_input(const LinearBackwardInput& call) override;
   void linear_backward_weight(const LinearBackwardWeight& call) override;
+  void add_bias_residual(const AddBiasResidual& call) override;
   void embedding_forward(const EmbeddingForward& call) override;
   void embedding_backward(const EmbeddingBackward& call) override;
   void norm_forward(const NormForward& call) override;
@@ -31,6 +32,9 @@ class CpuOps : public Ops {
   void attention_backward(const AttentionBackward& call) override;
   void dropout(const Dropout& call) override;
   void cross_entropy(const CrossEntropy& call) override;
+  void cross_entropy_maxima(const CrossEntropyMaxima& call) override;
+  void cross_entropy_sums(const CrossEntropySums& call) override;
+  void cross_entropy_from_sums(const CrossEntropyFromSums& call) override;
   void fused_linear_cross_entropy(const FusedLinearCrossEntropy& call) override;
   void sum_scalar(const SumScalar& call) override;
   void sum_of_squares(const SumOfSquares& call) override;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <vector>
 
 #include "harness/device/cpu/checks.h"
@@ -14,37 +13,12 @@
 #define HWY_TARGET_INCLUDE "harness/device/cpu/cross_entropy.cpp"
 #include "hwy/foreach_target.h"
 //
-#include "harness/device/cpu/lanes-inl.h"
+#include "harness/device/cpu/softmax-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace dettax {
 namespace HWY_NAMESPACE {
 namespace {
-
-float row_maximum(const float* x, size_t count) {
-  constexpr float kLowest = std::numeric_limits<float>::lowest();
-  Lanes m[4] = {set(kLowest), set(kLowest), set(kLowest), set(kLowest)};
-  size_t i = 0;
-  for (; i + 4 * kLanes <= count; i += 4 * kLanes) {
-    for (size_t g = 0; g < 4; ++g) m[g] = max(m[g], load(x + i + g * kLanes));
-  }
-  for (; i < count; i += kLanes) {
-    const Rest rest{std::min(kLanes, count - i)};
-    m[0] = max(m[0], rest.valid_or(rest.read(x + i), kLowest));
-  }
-  return largest(max(max(m[0], m[1]), max(m[2], m[3])));
-}
-
-// exp(x - maximum), kept in x if `keep`; returns its sum.
-template <bool keep>
-HWY_INLINE float exp_and_sum(float* x, float maximum, size_t count) {
-  const Lanes m = set(maximum);
-  return row_sum(count, [&](auto access, size_t i, const Lanes& partial) {
-    const Lanes e = exp_nonpositive(sub(access.read(x + i), m));
-    if constexpr (keep) access.write(e, x + i);
-    return add(partial, access.valid_or(e, 0.0f));
-  });
-}
 
 // logits[width] become factor * softmax - factor at the target; columns from vocabulary on become 0.
 // Returns the loss.
@@ -53,10 +27,7 @@ float cross_entropy_row(float* logits, size_t vocabulary, size_t width, size_t t
   const float maximum = row_maximum(logits, vocabulary);
   const float at_target = logits[target] - maximum;
   const float total = exp_and_sum<true>(logits, maximum, vocabulary);
-  const Lanes f = set(factor / total);
-  for_each_lanes(vocabulary, [&](auto access, size_t i) {
-    access.write(mul(access.read(logits + i), f), logits + i);
-  });
+  scale_row(logits, factor / total, vocabulary);
   logits[target] -= factor;
   std::fill(logits + vocabulary, logits + width, 0.0f);
   return std::log(total) - at_target;

@@ -1,4 +1,4 @@
-// add, scale, fill_bytes, copy: every element on its own, so that order and threads do not matter.
+// add, add_bias_residual, scale, fill_bytes, copy: every element on its own, so that order and threads do not matter.
 
 #include <algorithm>
 #include <cstring>
@@ -24,6 +24,15 @@ void add_range(float* to, const float* from, size_t count) {
   });
 }
 
+void add_bias_residual_row(float* y, const float* bias, const float* residual, size_t count) {
+  for_each_lanes(count, [&](auto access, size_t i) {
+    Lanes value = access.read(y + i);
+    if (bias != nullptr) value = add(value, access.read(bias + i));
+    if (residual != nullptr) value = add(value, access.read(residual + i));
+    access.write(value, y + i);
+  });
+}
+
 void scale_range(float* values, float factor, size_t count) {
   const Lanes f = set(factor);
   for_each_lanes(count, [&](auto access, size_t i) {
@@ -41,6 +50,7 @@ namespace dettax {
 namespace {
 
 HWY_EXPORT(add_range);
+HWY_EXPORT(add_bias_residual_row);
 HWY_EXPORT(scale_range);
 
 constexpr int64_t kGrain = 16384;  // elements; whole pages, so that threads do not share any
@@ -54,6 +64,24 @@ void CpuOps::add(const Tensor& to, const Tensor& from) {
   const auto kernel = HWY_DYNAMIC_DISPATCH(add_range);
   team_.parallel_for(to.count(), kGrain, false, [&](int64_t begin, int64_t end, int) {
     kernel(a + begin, b + begin, static_cast<size_t>(end - begin));
+  });
+}
+
+void CpuOps::add_bias_residual(const AddBiasResidual& call) {
+  const int64_t width = call.y.columns();
+  require((!call.bias || call.bias.count() == width) &&
+              (!call.residual || call.residual.count() == call.y.count()),
+          "add_bias_residual");
+  float* y = call.y.f32();
+  const float* bias = call.bias ? call.bias.f32() : nullptr;
+  const float* residual = call.residual ? call.residual.f32() : nullptr;
+  const auto kernel = HWY_DYNAMIC_DISPATCH(add_bias_residual_row);
+  const int64_t grain = std::max<int64_t>(1, kGrain / width);
+  team_.parallel_for(call.y.rows(), grain, false, [&](int64_t begin, int64_t end, int) {
+    for (int64_t at = begin * width; at < end * width; at += width) {
+      kernel(y + at, bias, residual == nullptr ? nullptr : residual + at,
+             static_cast<size_t>(width));
+    }
   });
 }
 

@@ -14,7 +14,7 @@ namespace dettax {
 namespace {
 
 void generic(Team& team, Scratch& scratch, const EmbeddingGradient& g) {
-  add_rows_as_index_put(team, scratch, g.table, g.dy, g.tokens, g.rows, g.width, g.vocabulary);
+  add_rows_as_index_put(team, scratch, g.table, g.dy, g.tokens, g.rows, g.width, g.ids);
   if (g.position_table != nullptr) position_rows_in_order(team, g, chain_of_rows());
 }
 
@@ -34,8 +34,8 @@ void CpuOps::embedding_backward(const EmbeddingBackward& call) {
                             call.tokens.i32(),
                             rows,
                             width,
-                            call.dtable.rows(),
-                            call.samples};
+                            call.samples,
+                            {call.part.first_id, call.dtable.rows(), call.part.partial}};
   if (call.generic) return generic(team_, scratch_, g);
   switch (call.sum.order) {
     case Order::arrival:

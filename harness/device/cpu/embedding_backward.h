@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "harness/device/cpu/embedding_sort.h"
 #include "harness/device/cpu/team.h"
 
 namespace dettax {
@@ -30,8 +31,10 @@ struct EmbeddingGradient {
   float* position_table;  // or null
   const float* dy;
   const int32_t* tokens;
-  int64_t rows, width, vocabulary, samples;
+  int64_t rows, width, samples;
+  HeldIds ids;
   int64_t tokens_per_sample() const { return rows / samples; }
+  float* table_row(int32_t token) const { return table + (token - ids.first) * width; }
   RowSum row_sum(float* to, const int32_t* positions, int64_t count) const {
     return {to, dy, width, positions, count, tokens_per_sample(), 0, static_cast<size_t>(width)};
   }

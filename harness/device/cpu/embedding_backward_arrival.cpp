@@ -5,7 +5,6 @@
 #include <mutex>
 #include <vector>
 
-#include "harness/device/cpu/checks.h"
 #include "harness/device/cpu/embedding_backward.h"
 #include "harness/device/cpu/spin_lock.h"
 
@@ -26,7 +25,7 @@ void add_chunk(const EmbeddingGradient& g, Locks& locks, RowKernel kernel, int64
   int32_t positions[kChunkTokens];
   bool done[kChunkTokens] = {};
   for (int64_t i = begin; i < end; ++i) {
-    if (done[i - begin]) continue;
+    if (done[i - begin] || !held(g.ids, g.tokens[i])) continue;
     int64_t count = 0;
     for (int64_t j = i; j < end; ++j) {
       if (g.tokens[j] != g.tokens[i]) continue;
@@ -34,9 +33,8 @@ void add_chunk(const EmbeddingGradient& g, Locks& locks, RowKernel kernel, int64
       positions[count++] = static_cast<int32_t>(j);
     }
     const auto id = static_cast<size_t>(g.tokens[i]);
-    require(g.tokens[i] >= 0 && g.tokens[i] < g.vocabulary, "embedding_backward (token)");
     const std::lock_guard guard(locks.table[id % kLocks]);
-    kernel(g.row_sum(g.table + g.tokens[i] * g.width, positions, count));
+    kernel(g.row_sum(g.table_row(g.tokens[i]), positions, count));
   }
   for (int64_t i = begin; g.position_table != nullptr && i < end; ++i) {
     const int64_t at = i % g.tokens_per_sample();

@@ -46,18 +46,19 @@ void prefetch_row(const float* row, const RowSum& columns) {
 void add_table_rows(const EmbeddingGradient& g, const TokenSegments& sorted, RowKernel kernel,
                     const Shares& shares, int thread) {
   // Cut where positions, not segments, are even; a segment belongs to whom its first position does.
-  const int64_t first = shares.first(thread, g.rows);
-  const int64_t last = shares.last(thread, g.rows);
+  const auto count = static_cast<int64_t>(sorted.positions.size());
+  const int64_t first = shares.first(thread, count);
+  const int64_t last = shares.last(thread, count);
   const auto& begins = sorted.segment_begin;
   auto at = std::lower_bound(begins.begin(), begins.end() - 1, first);
   for (; at != begins.end() - 1 && *at < last; ++at) {
     const int32_t* positions = sorted.positions.data() + *at;
-    RowSum r = g.row_sum(g.table + g.tokens[*positions] * g.width, positions, *(at + 1) - *at);
+    RowSum r = g.row_sum(g.table_row(g.tokens[*positions]), positions, *(at + 1) - *at);
     shares.set_columns(r, thread, g.width);
-    if (const int64_t next = *(at + 1); next < g.rows) {
+    if (const int64_t next = *(at + 1); next < count) {
       const int32_t position = sorted.positions[static_cast<size_t>(next)];
       prefetch_row(g.dy + position * g.width, r);
-      prefetch_row(g.table + g.tokens[position] * g.width, r);
+      prefetch_row(g.table_row(g.tokens[position]), r);
     }
     kernel(r);
   }
@@ -80,7 +81,7 @@ void add_position_rows(const EmbeddingGradient& g, RowKernel kernel, const Share
 }  // namespace
 
 void embedding_backward_in_order(Team& team, const EmbeddingGradient& g, RowKernel kernel) {
-  const TokenSegments sorted = sort_tokens(g.tokens, g.rows, g.vocabulary);
+  const TokenSegments sorted = sort_tokens(g.tokens, g.rows, g.ids);
   const Shares shares(team.size(), g.width);
   team.run([&](int thread) {
     if (!shares.used(thread)) return;

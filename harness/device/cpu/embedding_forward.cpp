@@ -13,9 +13,10 @@ namespace dettax {
 namespace HWY_NAMESPACE {
 namespace {
 
+// A row that is another rank's is null and counts as zeros.
 void embed_row(float* y, const float* row, const float* position, size_t width) {
   for_each_lanes(width, [&](auto access, size_t i) {
-    const Lanes value = access.read(row + i);
+    const Lanes value = row == nullptr ? set(0.0f) : access.read(row + i);
     access.write(position == nullptr ? value : add(value, access.read(position + i)), y + i);
   });
 }
@@ -48,9 +49,12 @@ void CpuOps::embedding_forward(const EmbeddingForward& call) {
   const auto kernel = HWY_DYNAMIC_DISPATCH(embed_row);
   team_.parallel_for(rows, 1, false, [&](int64_t begin, int64_t end, int) {
     for (int64_t r = begin; r < end; ++r) {
-      require(tokens[r] >= 0 && tokens[r] < vocabulary, "embedding_forward (token)");
+      const int64_t id = tokens[r] - call.part.first_id;
+      const bool held = id >= 0 && id < vocabulary;
+      require(held || call.part.partial, "embedding_forward (token)");
       const float* position = positions == nullptr ? nullptr : positions + r % per_sample * width;
-      kernel(y + r * width, table + tokens[r] * width, position, static_cast<size_t>(width));
+      kernel(y + r * width, held ? table + id * width : nullptr, position,
+             static_cast<size_t>(width));
     }
   });
 }

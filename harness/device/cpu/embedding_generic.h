@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "harness/device/cpu/embedding_sort.h"
 #include "harness/device/cpu/memory.h"
 #include "harness/device/cpu/team.h"
 
@@ -11,6 +12,6 @@ namespace dettax {
 // be deterministic: a stable sort of (index, position) pairs that knows nothing of vocabularies, dy
 // gathered into sorted order in a temporary of its own size, and one thread that adds the rows.
 void add_rows_as_index_put(Team& team, Scratch& scratch, float* table, const float* dy,
-                           const int32_t* tokens, int64_t rows, int64_t width, int64_t vocabulary);
+                           const int32_t* tokens, int64_t rows, int64_t width, const HeldIds& ids);
 
 }  // namespace dettax

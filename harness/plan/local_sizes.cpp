@@ -1,0 +1,22 @@
+#include "harness/plan/local_sizes.h"
+
+#include <algorithm>
+
+namespace dettax {
+
+LocalSizes local_sizes(const Model& model, int tp, int tp_index) {
+  LocalSizes sizes;
+  sizes.heads = model.heads / tp;
+  sizes.key_value_heads = model.key_value_heads / tp;
+  sizes.attention_width = sizes.heads * model.head_width;
+  sizes.qkv_width = sizes.attention_width + 2 * sizes.key_value_heads * model.head_width;
+  sizes.ffn_width = model.ffn_width / tp;
+  sizes.up_width = (model.activation == Activation::swiglu ? 2 : 1) * sizes.ffn_width;
+  sizes.vocabulary = model.padded_vocabulary() / tp;
+  sizes.first_token = tp_index * sizes.vocabulary;
+  sizes.real_vocabulary =
+      std::clamp<int64_t>(model.vocabulary - sizes.first_token, 0, sizes.vocabulary);
+  return sizes;
+}
+
+}  // namespace dettax

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "harness/base/fingerprint.h"
+#include "harness/device/device.h"
+#include "harness/train/model_layout.h"
+
+namespace dettax {
+
+// Of what a rank holds of a parameter, the elements [first, first + tensor.count()).
+struct HeldPart {
+  Tensor tensor;
+  int64_t first = 0;
+};
+
+// Part of the whole parameter's fingerprint: parts of all ranks that hold distinct elements add up to it.
+Fingerprint fingerprint_part(Device& device, const ParameterSpec& spec, const HeldPart& part);
+
+// One kind of state (weights, a moment) of the whole model on every rank, by parameter in the order of `names`; all ranks of a replica
+// call it at once, and all replicas where they share it. A parameter that every tensor rank has whole is the caller's own, so that
+// copies that have come to differ show.
+struct StateShards {
+  const ModelLayout& layout;              // what the rank holds
+  const std::vector<std::string>& names;  // of the whole model
+  const Mesh& mesh;
+  bool over_replicas;  // each holds some elements only
+};
+std::vector<Fingerprint> fingerprint_state(const StateShards& shards, Device& device,
+                                           const std::function<HeldPart(int parameter)>& part_of);
+
+}  // namespace dettax
