@@ -23,6 +23,8 @@ const std::vector<ReasonInfo>& reason_table() {
       {"within_limit", Status::pass, ExitCode::pass, "The overhead is within the limit."},
       {"measured", Status::pass, ExitCode::pass,
        "The overhead is known to the resolution asked for."},
+      {"emulated", Status::pass, ExitCode::pass,
+       "Bits were judged; speed was not, since it is not that of the hardware meant."},
       {"over_limit", Status::fail, ExitCode::fail, "The overhead is over the limit."},
       {"non_finite", Status::fail, ExitCode::fail, "An arm did not train: a value was not finite."},
       {"not_resolved", Status::inconclusive, ExitCode::inconclusive,

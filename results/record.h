@@ -124,7 +124,8 @@ struct Record {
   Evidence evidence;
   Verdict verdict;
   double duration_seconds = 0;
-  std::string precision_note;  // "emulated" and the like; empty otherwise
+  std::string
+      precision_note;  // that the precision is emulated; empty otherwise. Then speed counts for nothing
 };
 
 }  // namespace dettax

@@ -118,6 +118,7 @@ Record CaseRunner::run() {
     arm.group.reset();
     record_.arms.push_back(std::move(arm.result));
   }
+  record_.precision_note = emulation_note(planned_);
   record_.duration_seconds = elapsed_seconds();
   judge(record_, suite_);
   return std::move(record_);

@@ -209,6 +209,7 @@ Verdict decide(const Record& record, const Suite& suite) {
   if (const auto verdict = broken_arm(record)) return *verdict;
   if (const auto verdict = not_engaged(record)) return *verdict;
   if (const auto verdict = missing_evidence(record, suite)) return *verdict;
+  if (!record.precision_note.empty()) return make_verdict("emulated", record.precision_note);
   return judge_numbers(record, suite);
 }
 
@@ -227,6 +228,7 @@ void judge(Record& record, const Suite& suite) {
   for (Tax& tax : record.taxes) {
     const ArmEvidence* evidence = find_evidence(record, tax.arm);
     tax.published = evidence != nullptr && evidence->reproducible &&
+                    record.precision_note.empty() &&
                     record.verdict.reason_code != "mode_not_engaged";
     const double bias = std::exp(certain_bias(tax.control_ratio));
     tax.min_detectable_overhead_ratio = std::max(tax.min_detectable_overhead_ratio, bias);

@@ -109,6 +109,8 @@ const char* to_string(Precision precision) {
       return "fp16";
     case Precision::fp8_cs:
       return "fp8_cs";
+    case Precision::fp8_ds:
+      return "fp8_ds";
     case Precision::fp8_mx:
       return "fp8_mx";
     case Precision::nvfp4:

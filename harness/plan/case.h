@@ -78,7 +78,7 @@ struct Topology {
   int threads_per_rank = 1;
 };
 
-enum class Precision { fp32, tf32, bf16, fp16, fp8_cs, fp8_mx, nvfp4 };
+enum class Precision { fp32, tf32, bf16, fp16, fp8_cs, fp8_ds, fp8_mx, nvfp4 };
 enum class Backend { cpu, cuda };
 
 // Samples are sequences. global = micro * dp * (number of micro-batches a rank accumulates).

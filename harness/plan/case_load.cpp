@@ -153,8 +153,8 @@ std::vector<Yaml> expand(const std::vector<Yaml>& entries, const std::string& ax
 }  // namespace
 
 const std::vector<std::string>& precision_words() {
-  static const std::vector<std::string> words = {"fp32",   "tf32",   "bf16", "fp16",
-                                                 "fp8_cs", "fp8_mx", "nvfp4"};
+  static const std::vector<std::string> words = {"fp32",   "tf32",   "bf16",   "fp16",
+                                                 "fp8_cs", "fp8_ds", "fp8_mx", "nvfp4"};
   return words;
 }
 const std::vector<std::string>& backend_words() {

@@ -106,6 +106,17 @@ int64_t activation_floats(const Case& planned, const Mode& mode) {
          logit_rows * (vocabulary + row_statistics);
 }
 
+// Rounded copies of the largest operands of a matrix product (harness/train/operands.h), where a precision has them.
+int64_t operand_floats(const Case& planned) {
+  if (planned.precision == Precision::fp32) return 0;
+  const LocalSizes s = local_sizes(planned.model, planned.layout.tp, 0);
+  const int64_t width = planned.model.width;
+  const int64_t rows = planned.batch.micro * planned.batch.sequence_length;
+  return rows * std::max({width, s.attention_width, s.ffn_width}) +
+         rows * std::max({width, s.qkv_width, s.up_width}) +
+         width * std::max({s.qkv_width, s.up_width, s.vocabulary});
+}
+
 // One packed operand of a matrix product at most kPackedBytes, shared, and a small one a thread;
 // gathered rows of generic index operations.
 int64_t workspace_bytes(const Case& planned, const Mode& mode) {
@@ -131,7 +142,8 @@ MemoryEstimate estimate_memory(const Case& planned, const Mode& mode) {
   estimate.weights = weights;
   estimate.gradients = ranks * gradient_floats(planned, mode) * kFloatBytes;
   estimate.optimizer = 2 * weights;
-  estimate.activations = ranks * activation_floats(planned, mode) * kFloatBytes;
+  estimate.activations =
+      ranks * (activation_floats(planned, mode) + operand_floats(planned)) * kFloatBytes;
   estimate.workspace = ranks * workspace_bytes(planned, mode);
   estimate.process = kProcessBytes + ranks * kRankBytes;
   return estimate;

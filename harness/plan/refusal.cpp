@@ -49,6 +49,26 @@ Reason too_long(const Case& planned) {
   return std::nullopt;
 }
 
+// A scale from the largest magnitude of a whole tensor depends on which samples share a micro-batch, a block of rows on where samples
+// end.
+Reason not_invariant_precision(const Case& planned) {
+  constexpr int64_t kMxBlock = 32;
+  switch (planned.precision) {
+    case Precision::fp8_cs:
+    case Precision::fp8_ds:
+    case Precision::nvfp4:
+      return fmt::format(
+          "precision {}: its scales belong to a micro-batch, bits cannot be invariant",
+          to_string(planned.precision));
+    case Precision::fp8_mx:
+      if (planned.batch.sequence_length % kMxBlock == 0) return std::nullopt;
+      return fmt::format("batch.sequence_length {}: invariant bits in fp8_mx need a multiple of {}",
+                         planned.batch.sequence_length, kMxBlock);
+    default:
+      return std::nullopt;
+  }
+}
+
 // Invariant sums run over binary trees aligned at sample 0, which micro-batches and ranks must be
 // whole subtrees of.
 Reason not_invariant(const Case& planned, const Mode& mode) {
@@ -58,6 +78,7 @@ Reason not_invariant(const Case& planned, const Mode& mode) {
   const auto no_power = [](int64_t value) {
     return value < 1 || !std::has_single_bit(static_cast<uint64_t>(value));
   };
+  if (Reason reason = not_invariant_precision(planned)) return reason;
   const char* rule = "invariant sums need a power of two";
   if (no_power(planned.batch.micro)) {
     return fmt::format("batch.micro {}: {}", planned.batch.micro, rule);
@@ -80,9 +101,16 @@ Reason too_large(const Case& planned, const Mode& mode, int64_t available_bytes)
 
 }  // namespace
 
+std::string emulation_note(const Case& planned) {
+  if (planned.backend != Backend::cpu || planned.precision == Precision::fp32) return "";
+  return fmt::format("{} is emulated: every number is rounded as it defines, and computed in fp32.",
+                     to_string(planned.precision));
+}
+
 std::vector<Precision> usable_precisions(Backend backend) {
-  if (backend == Backend::cpu) return {Precision::fp32};
-  return {};
+  if (backend != Backend::cpu) return {};
+  return {Precision::fp32,   Precision::tf32,   Precision::bf16,   Precision::fp16,
+          Precision::fp8_cs, Precision::fp8_ds, Precision::fp8_mx, Precision::nvfp4};
 }
 
 std::optional<std::string> refusal(const Case& planned, const Mode& mode, int64_t available_bytes) {

@@ -92,6 +92,8 @@ struct MemoryEstimate {
 };
 MemoryEstimate estimate_memory(const Case& planned, const Mode& mode);
 
+// That times are not those of hardware with this precision, in words; empty where they are.
+std::string emulation_note(const Case& planned);
 // Why this layout cannot split this model and batch, if it cannot.
 std::optional<std::string> layout_refusal(const Case& planned);
 // Reason why this case cannot run here and now (unsupported part, does not fit into memory,

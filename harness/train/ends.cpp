@@ -19,12 +19,12 @@ void separate_loss(StepContext& c) {
   LinearForward head;
   head.y = b.logits;
   head.x = gather_rows(c, "x", b.final_norm);
-  head.w = c.value(c.layout.head);
+  head.w = c.head_operand();
   head.dynamic_schedule = c.knobs.dynamic_schedule;
   c.fresh(b.logits);
   c.begin(Op::head);
   c.ops.linear_forward(head);
-  c.show("logits", b.logits);
+  c.output("logits", b.logits);
   c.fresh(b.losses);
   if (tensor_parallel(c)) {
     vocabulary_parallel_loss(c, {b.losses, b.logits, b.targets});
@@ -34,7 +34,7 @@ void separate_loss(StepContext& c) {
   c.ops.cross_entropy({b.losses, b.logits, b.targets, c.model.vocabulary, c.gradient_scale,
                        c.knobs.generic_index_ops});
   c.show("losses", b.losses);
-  c.show("dlogits", b.logits);
+  c.output("dlogits", b.logits);
 }
 
 void fused_loss(StepContext& c) {
@@ -45,7 +45,7 @@ void fused_loss(StepContext& c) {
   call.dx = b.d_norm;
   call.dw = c.head_gradient();
   call.x = b.final_norm;
-  call.w = c.value(c.layout.head);
+  call.w = c.head_operand();
   call.targets = b.targets;
   call.logits = b.logits;
   call.vocabulary = c.model.vocabulary;
@@ -60,7 +60,7 @@ void fused_loss(StepContext& c) {
   c.begin(Op::head_loss);
   c.ops.fused_linear_cross_entropy(call);
   c.show("losses", b.losses);
-  c.show("dx", b.d_norm);
+  c.output("dx", b.d_norm);
   c.probe.output(c.head_gradient_name(), call.dw, 0);
 }
 
@@ -71,8 +71,8 @@ void head_linear_backward(StepContext& c) {
   c.fresh(partial);
   c.begin(Op::head);
   c.ops.linear_backward_input(
-      {partial, b.logits, c.value(c.layout.head), {}, false, c.knobs.dynamic_schedule});
-  c.show("dx", partial);
+      {partial, b.logits, c.head_operand(), {}, false, c.knobs.dynamic_schedule});
+  c.output("dx", partial);
   Exchange dx = start_adding(c, "dx", partial, b.d_norm);
   finish(c, x);
   c.begin(Op::head_weight);
@@ -108,7 +108,7 @@ void embedding_forward(StepContext& c) {
   c.begin(Op::embedding);
   c.ops.embedding_forward({partial, b.tokens, c.value(c.layout.embedding),
                            used_positions(c, positions), c.samples, table_part(c)});
-  c.show("y", partial);
+  c.output("y", partial);
   add_partials(c, "y", partial, b.embedding);
   if (c.model.dropout > 0) dropout(c, Op::embedding_dropout, 0, b.embedding, b.embedding);
 }

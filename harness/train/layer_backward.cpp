@@ -17,9 +17,11 @@ struct LinearGradient {
 void input_gradient(StepContext& c, const LinearParameters& p, const LinearGradient& g) {
   c.fresh(g.dx);
   c.begin(g.input_op);
+  const Tensor dy = c.operand(Operand::gradient, g.input_op, g.dy, SumOver::columns);
+  const Tensor w = c.operand(Operand::weight, g.input_op, c.value(p.weight), SumOver::rows);
   c.ops.linear_backward_input(
-      {g.dx, g.dy, c.value(p.weight), g.gelu_pre_activation, false, c.knobs.dynamic_schedule});
-  c.show("dx", g.dx);
+      {g.dx, dy, w, g.gelu_pre_activation, false, c.knobs.dynamic_schedule});
+  c.output("dx", g.dx);
 }
 
 void weight_gradient(StepContext& c, const LinearParameters& p, const LinearGradient& g) {
@@ -27,8 +29,8 @@ void weight_gradient(StepContext& c, const LinearParameters& p, const LinearGrad
   LinearBackwardWeight call;
   call.dw = c.gradient(p.weight);
   call.dbias = c.gradient(p.bias);
-  call.dy = g.dy;
-  call.x = g.x;
+  call.dy = c.operand(Operand::gradient, g.input_op, g.dy, SumOver::rows);
+  call.x = c.operand(Operand::input, g.input_op, g.x, SumOver::rows);
   call.accumulate = c.accumulate;
   call.samples = c.samples;
   call.sum = c.sum(c.knobs.gemm);
@@ -75,7 +77,7 @@ void mlp_backward(StepContext& c, const LayerParameters& p, const LayerActivatio
     c.fresh(b.d_up);
     c.begin(Op::swiglu);
     c.ops.swiglu_backward({b.d_up, b.d_activated, a.up});
-    c.show("dx", b.d_up);
+    c.output("dx", b.d_up);
   }
   column_parallel_backward(c, p.up, {Op::mlp_up, Op::mlp_up_weight, b.d_norm, b.d_up, a.norm2, {}});
   norm_backward(c, Op::norm2, p.norm2, a.middle, {a.norm2, a.mean2, a.rstd2}, true);
@@ -126,12 +128,13 @@ void attention_backward(StepContext& c, const LayerActivations& a) {
   call.scale = 1.0 / std::sqrt(static_cast<double>(c.model.head_width));
   call.sum = c.sum(c.knobs.attention);
   c.ops.attention_backward(call);
+  c.round(b.d_qkv);
   show_parts(c, b.d_qkv);
   if (c.model.position != Position::rope) return;
   c.begin(Op::rope);
   c.ops.rope(
       {b.d_qkv, c.samples, c.sizes.heads, c.sizes.key_value_heads, c.model.rope_theta, true});
-  c.show("dqkv", b.d_qkv);
+  c.output("dqkv", b.d_qkv);
 }
 
 }  // namespace

@@ -7,15 +7,16 @@ namespace dettax {
 namespace {
 
 void linear(StepContext& c, Op op, const LinearParameters& p, LinearForward call) {
-  call.w = c.value(p.weight);
   call.bias = c.value(p.bias);
   call.dynamic_schedule = c.knobs.dynamic_schedule;
   c.fresh(call.pre_activation);
   c.fresh(call.y);
   c.begin(op);
+  call.x = c.operand(Operand::input, op, call.x, SumOver::columns);
+  call.w = c.operand(Operand::weight, op, c.value(p.weight), SumOver::columns);
   c.ops.linear_forward(call);
-  c.show("pre_activation", call.pre_activation);
-  c.show("y", call.y);
+  c.output("pre_activation", call.pre_activation);
+  c.output("y", call.y);
 }
 
 Epilogue plain(const LinearParameters& p) {
@@ -50,7 +51,7 @@ void end_row_parallel_branch(StepContext& c, const BranchEnd& end, const LinearP
   }
   c.begin(end.residual);
   c.ops.add_bias_residual({y, c.model.dropout > 0 ? Tensor{} : c.value(p.bias), residual});
-  c.show("y", y);
+  c.output("y", y);
 }
 
 void end_branch(StepContext& c, const BranchEnd& end, const LinearParameters& p, const Tensor& x,
@@ -70,7 +71,7 @@ void end_branch(StepContext& c, const BranchEnd& end, const LinearParameters& p,
   dropout(c, end.dropout, end.dropout_place, y, y);
   c.begin(end.residual);
   c.ops.add(y, residual);
-  c.show("y", y);
+  c.output("y", y);
 }
 
 void attention(StepContext& c, const LayerActivations& a) {
@@ -78,7 +79,7 @@ void attention(StepContext& c, const LayerActivations& a) {
     c.begin(Op::rope);
     c.ops.rope(
         {a.qkv, c.samples, c.sizes.heads, c.sizes.key_value_heads, c.model.rope_theta, false});
-    c.show("qkv", a.qkv);
+    c.output("qkv", a.qkv);
   }
   c.fresh(a.attention);
   c.fresh(a.log_sum_exp);
@@ -86,7 +87,7 @@ void attention(StepContext& c, const LayerActivations& a) {
   c.ops.attention_forward({a.attention, a.log_sum_exp, a.qkv, c.samples, c.sizes.heads,
                            c.sizes.key_value_heads,
                            1.0 / std::sqrt(static_cast<double>(c.model.head_width))});
-  c.show("out", a.attention);
+  c.output("out", a.attention);
   c.show("log_sum_exp", a.log_sum_exp);
 }
 
@@ -106,7 +107,7 @@ void activate_up(StepContext& c, const LinearParameters& p, const LayerActivatio
   c.fresh(a.activated);
   c.begin(Op::swiglu);
   c.ops.swiglu_forward({a.activated, a.up});
-  c.show("y", a.activated);
+  c.output("y", a.activated);
 }
 
 }  // namespace

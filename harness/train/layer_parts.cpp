@@ -18,7 +18,7 @@ void norm_forward(StepContext& c, Op op, const NormParameters& p, const Tensor& 
   c.begin(op);
   c.ops.norm_forward({out.y, out.mean, out.rstd, x, c.value(p.gamma), c.value(p.beta),
                       kind_of(c.model), c.model.norm_epsilon});
-  c.show("y", out.y);
+  c.output("y", out.y);
   c.show("mean", out.mean);
   c.show("rstd", out.rstd);
 }
@@ -43,7 +43,7 @@ void norm_backward(StepContext& c, Op op, const NormParameters& p, const Tensor&
   call.samples = sequence_parallel(c) ? c.segments : c.samples;
   call.sum = c.sum(c.knobs.norm);
   c.ops.norm_backward(call);
-  c.show("dx", b.d_residual);
+  c.output("dx", b.d_residual);
   c.show_gradient(p.gamma);
   c.show_gradient(p.beta);
 }
@@ -62,7 +62,7 @@ void dropout(StepContext& c, Op op, uint32_t place, const Tensor& y, const Tenso
     call.first_element = static_cast<uint64_t>(first_row * c.model.width);
     c.ops.dropout(call);
   }
-  c.show("y", y);
+  c.output("y", y);
 }
 
 }  // namespace dettax

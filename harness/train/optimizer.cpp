@@ -46,9 +46,11 @@ float clip_factor(StepContext& c, const Optimizer& settings, float norm) {
 
 }  // namespace
 
-float update_weights(StepContext& c, const Optimizer& settings, int64_t t) {
+Update update_weights(StepContext& c, const Optimizer& settings, LossScale& loss_scale, int64_t t) {
   c.phase = Phase::optimizer;
-  const float norm = gradient_norm(c);
+  const double unscale = 1 / loss_scale.value();  // a power of two
+  const float norm = gradient_norm(c) * static_cast<float>(unscale);
+  if (!loss_scale.accept(std::isfinite(norm))) return {norm, true};
   const float factor = clip_factor(c, settings, norm);
   c.begin(Op::adamw);
   for (int p = 0; p < static_cast<int>(c.parameters.size()); ++p) {
@@ -63,11 +65,11 @@ float update_weights(StepContext& c, const Optimizer& settings, int64_t t) {
     call.epsilon = settings.epsilon;
     call.weight_decay =
         c.layout.parameters[static_cast<size_t>(p)].matrix ? settings.weight_decay : 0;
-    call.gradient_scale = static_cast<double>(factor);
+    call.gradient_scale = static_cast<double>(factor) * unscale;
     call.step = t;
     c.ops.adamw(call);
   }
-  return norm;
+  return {norm, false};
 }
 
 }  // namespace dettax

@@ -47,8 +47,6 @@ void require_trainable(const Case& planned, int ranks) {
   require_layout(planned, ranks);
   require_model(planned.model);
   require_batch(planned);
-  require(planned.precision == Precision::fp32, ErrorKind::unsupported,
-          std::string("precision ") + to_string(planned.precision) + ": only fp32 is implemented");
 }
 
 }  // namespace dettax

@@ -1,12 +1,45 @@
 #include "harness/train/step_context.h"
 
 namespace dettax {
+namespace {
+
+int64_t site_of(int64_t layer, Op op) {
+  const LinearSite site = op == Op::qkv          ? LinearSite::qkv
+                          : op == Op::projection ? LinearSite::projection
+                          : op == Op::mlp_up     ? LinearSite::up
+                                                 : LinearSite::down;
+  return layer * kSitesPerLayer + static_cast<int64_t>(site);
+}
+
+}  // namespace
 
 const Tensor& StepContext::fresh(const Tensor& tensor) {
   if (!knobs.memory_fill || !tensor) return tensor;
   begin(Op::memory_fill);
   ops.fill_bytes(tensor, 0xFF);
   return tensor;
+}
+
+void StepContext::round(const Tensor& activation) {
+  const NumberFormat format = operands.recipe().activations;
+  if (format == NumberFormat::f32 || !activation) return;
+  Quantize call;
+  call.y = call.x = activation;
+  call.format = format;
+  ops.quantize(call);
+}
+
+void StepContext::output(std::string_view name, const Tensor& activation) {
+  round(activation);
+  show(name, activation);
+}
+
+Tensor StepContext::operand(Operand part, Op op, const Tensor& values, SumOver sum) {
+  return operands.make(part, site_of(layer, op), values, sum);
+}
+
+Tensor StepContext::head_operand() {
+  return operands.make(Operand::weight, Operands::kHead, value(layout.head), SumOver::columns);
 }
 
 void StepContext::show(std::string_view name, const Tensor& activation) {

@@ -9,6 +9,7 @@
 #include "harness/plan/local_sizes.h"
 #include "harness/train/activations.h"
 #include "harness/train/model_layout.h"
+#include "harness/train/operands.h"
 #include "harness/train/parameters.h"
 #include "harness/train/probe.h"
 
@@ -26,11 +27,12 @@ struct StepContext {
   Probe& probe;
   const ParameterStore& parameters;
   const Activations& buffers;
+  Operands& operands;
 
   int64_t samples;  // of a micro-batch
   int64_t sequence_length;
   int64_t segments;  // of the rows of a micro-batch, each cut over ranks by sequence parallelism
-  double gradient_scale;  // 1 / tokens of the global batch
+  double gradient_scale;  // of the loss: 1 / tokens of the global batch, times the loss scale
 
   uint64_t seed = 0;
   uint64_t step = 0;
@@ -59,6 +61,14 @@ struct StepContext {
 
   // An output that is about to be written whole. Under memory_fill it is first filled, as a framework fills every fresh tensor.
   const Tensor& fresh(const Tensor& tensor);
+  // An activation that an op has written: rounded to the format that activations have in this precision, then shown.
+  void output(std::string_view name, const Tensor& activation);
+  void round(const Tensor& activation);
+  // What the matrix product of this op reads of a tensor; good until the next operand of the same part.
+  Tensor operand(Operand part, Op op, const Tensor& values, SumOver sum);
+  // The head's weight, likewise.
+  Tensor head_operand();
+
   // Shows an activation: the rows of this micro-batch, seen as part of the global batch.
   void show(std::string_view name, const Tensor& activation);
   void show_gradient(int parameter);

@@ -91,20 +91,20 @@ const Tensor& finish(StepContext& c, Exchange& exchange) {
   if (!exchange.requests.empty()) {
     c.begin(exchange.op);
     for (Request& request : exchange.requests) request.wait();
-    c.show(exchange.name, exchange.result);
+    c.output(exchange.name, exchange.result);
   }
   return exchange.result;
 }
 
 Exchange start_gathering(StepContext& c, std::string_view name, const Tensor& own) {
   Exchange exchange = gather(c, name, own, c.knobs.overlap);
-  if (exchange.requests.empty() && sequence_parallel(c)) c.show(name, exchange.result);
+  if (exchange.requests.empty() && sequence_parallel(c)) c.output(name, exchange.result);
   return exchange;
 }
 
 Tensor gather_rows(StepContext& c, std::string_view name, const Tensor& own) {
   const Exchange exchange = gather(c, name, own, false);
-  if (sequence_parallel(c)) c.show(name, exchange.result);
+  if (sequence_parallel(c)) c.output(name, exchange.result);
   return exchange.result;
 }
 
@@ -118,13 +118,13 @@ Tensor partial_gradient(const StepContext& c, const Tensor& own) {
 Exchange start_adding(StepContext& c, std::string_view name, const Tensor& partial,
                       const Tensor& own) {
   Exchange exchange = add(c, name, partial, own, c.knobs.overlap);
-  if (exchange.requests.empty() && tensor_parallel(c)) c.show(name, own);
+  if (exchange.requests.empty() && tensor_parallel(c)) c.output(name, own);
   return exchange;
 }
 
 void add_partials(StepContext& c, std::string_view name, const Tensor& partial, const Tensor& own) {
   add(c, name, partial, own, false);
-  if (tensor_parallel(c)) c.show(name, own);
+  if (tensor_parallel(c)) c.output(name, own);
 }
 
 }  // namespace dettax

@@ -1,5 +1,6 @@
 #include "harness/train/train_step.h"
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "harness/train/gradient_reduction.h"
 #include "harness/train/gradient_tree.h"
 #include "harness/train/layer.h"
+#include "harness/train/operands.h"
 #include "harness/train/optimizer.h"
 #include "harness/train/requirements.h"
 #include "harness/train/state_fingerprint.h"
@@ -41,10 +43,13 @@ struct TrainStep::Impl {
   Activations activations;
   const std::unique_ptr<TokenSource> data;
   std::vector<int32_t> sequence, host_tokens, host_targets;
+  Operands operands;
+  LossScale loss_scale;
   Probe probe;
   StepContext context;
   std::vector<Parameter> named;
   int64_t steps_done = 0;
+  int64_t updates = 0;  // steps that changed weights
 };
 
 namespace {
@@ -76,6 +81,17 @@ int64_t row_segments(const Case& planned, const Knobs& knobs) {
   return cut ? planned.batch.micro : 1;
 }
 
+OperandSizes operand_sizes(const Case& planned) {
+  const LocalSizes s = local_sizes(planned.model, planned.layout.tp, 0);
+  const int64_t rows = planned.batch.micro * planned.batch.sequence_length;
+  const int64_t width = planned.model.width;
+  OperandSizes sizes;
+  sizes.input = rows * std::max({width, s.attention_width, s.ffn_width});
+  sizes.gradient = rows * std::max({width, s.qkv_width, s.up_width});
+  sizes.weight = width * std::max({s.qkv_width, s.up_width, s.vocabulary});
+  return sizes;
+}
+
 Case checked(const Case& planned, const Communicator& communicator) {
   require_trainable(planned, communicator.size());
   return planned;
@@ -100,6 +116,8 @@ TrainStep::Impl::Impl(const Case& planned_case, const Mode& mode, Device& on, Co
       sequence(static_cast<size_t>(planned.batch.sequence_length + 1)),
       host_tokens(static_cast<size_t>(activations.tokens.count())),
       host_targets(host_tokens.size()),
+      operands(recipe_of(planned.precision), planned.model.layers, operand_sizes(planned), on),
+      loss_scale(recipe_of(planned.precision).loss_scaling),
       probe(planned.model.layers, planned.micro_batches()),
       context{planned.model,
               knobs,
@@ -111,14 +129,15 @@ TrainStep::Impl::Impl(const Case& planned_case, const Mode& mode, Device& on, Co
               probe,
               parameters,
               activations,
+              operands,
               planned.batch.micro,
               planned.batch.sequence_length,
               row_segments(planned, knobs),
               1.0 / static_cast<double>(planned.tokens_per_step())} {
   for (size_t p = 0; p < layout.parameters.size(); ++p) {
     const int index = static_cast<int>(p);
-    named.push_back({layout.parameters[p].name, parameters.value(index),
-                     parameters.gradient(index), &layout.parameters[p], 0});
+    named.push_back({layout.parameters[p].name, parameters.value(index), parameters.gradient(index),
+                     &layout.parameters[p], 0});
   }
 }
 
@@ -183,7 +202,7 @@ float TrainStep::Impl::reduce_loss() {
     const int last_stage = (planned.layout.pp - 1) * planned.layout.tp;
     if (mesh.model().size() > 1) mesh.model().broadcast(loss.f32(), sizeof(float), last_stage);
   }
-  context.ops.scale(loss, context.gradient_scale);
+  context.ops.scale(loss, 1.0 / static_cast<double>(planned.tokens_per_step()));
   probe.output("loss", loss, 0);
   float value = 0;
   device.copy_to_host(&value, loss.data, sizeof value);
@@ -192,6 +211,7 @@ float TrainStep::Impl::reduce_loss() {
 
 StepResult TrainStep::Impl::step() {
   context.step = static_cast<uint64_t>(steps_done);
+  context.gradient_scale = loss_scale.value() / static_cast<double>(planned.tokens_per_step());
   for (int64_t micro = 0; micro < planned.micro_batches(); ++micro) {
     probe.enter_micro_batch(micro);
     context.gradient_copy = tree.copy_for(micro);
@@ -206,10 +226,14 @@ StepResult TrainStep::Impl::step() {
   StepResult result;
   result.loss = reduce_loss();
   reduce_gradients(context, buckets);
-  result.gradient_norm = update_weights(context, planned.optimizer, steps_done + 1);
+  const Update update = update_weights(context, planned.optimizer, loss_scale, updates + 1);
+  result.gradient_norm = update.gradient_norm;
+  if (!update.skipped) ++updates;
+  operands.end_step(mesh.replicas());
   device.synchronize();
   probe.idle();
-  result.finite = std::isfinite(result.loss) && std::isfinite(result.gradient_norm);
+  result.finite =
+      std::isfinite(result.loss) && (update.skipped || std::isfinite(result.gradient_norm));
   ++steps_done;
   return result;
 }
@@ -221,7 +245,9 @@ TrainStep::~TrainStep() = default;
 
 void TrainStep::reset(uint64_t seed) {
   impl_->context.seed = seed;
-  impl_->steps_done = 0;
+  impl_->steps_done = impl_->updates = 0;
+  impl_->loss_scale.reset();
+  impl_->operands.reset();
   impl_->parameters.reset(seed, impl_->planned.topology.threads_per_rank);
 }
 
@@ -245,6 +271,16 @@ void TrainStep::fingerprint(const FingerprintSink& sink) const {
   all(".second_moment", &ParameterStore::second_moment);
   // Dropout masks and samples follow from these two alone.
   sink("random.seed", dettax::fingerprint(&impl_->context.seed, 1, sizeof(uint64_t)));
+  const PrecisionRecipe& recipe = impl_->operands.recipe();
+  if (recipe.loss_scaling) {
+    const double scale = impl_->loss_scale.value();
+    const int64_t good_steps = impl_->loss_scale.good_steps();
+    sink("loss_scale", dettax::fingerprint(&scale, 1, sizeof scale));
+    sink("loss_scale.good_steps", dettax::fingerprint(&good_steps, 1, sizeof good_steps));
+    sink("optimizer.updates", dettax::fingerprint(&impl_->updates, 1, sizeof(int64_t)));
+  }
+  if (recipe.delayed_scales)
+    sink("operands.history", impl_->device.fingerprint(impl_->operands.history()));
   sink("data.step", dettax::fingerprint(&impl_->steps_done, 1, sizeof(int64_t)));
 }
 
@@ -257,7 +293,7 @@ double TrainStep::flops_per_step() const {
 }
 int64_t TrainStep::tokens_per_step() const { return impl_->planned.tokens_per_step(); }
 int64_t TrainStep::allocated_bytes() const {
-  return impl_->parameters.bytes() + impl_->arena.bytes();
+  return impl_->parameters.bytes() + impl_->arena.bytes() + impl_->operands.bytes();
 }
 
 }  // namespace dettax

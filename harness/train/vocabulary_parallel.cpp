@@ -43,7 +43,7 @@ Tensor reduce_sums(StepContext& c, const LossRows& rows, const Tensor& maxima) {
 void fused_chunk(StepContext& c, const Tensor& all_x, const Tensor& all_dx, int64_t begin,
                  int64_t count) {
   const Activations& b = c.buffers;
-  const Tensor weight = c.value(c.layout.head);
+  const Tensor weight = c.head_operand();
   const Tensor x = rows_of(all_x, begin, count);
   const LossRows rows{
       elements_of(b.losses, begin, count),
@@ -81,7 +81,7 @@ void vocabulary_parallel_loss(StepContext& c, const LossRows& rows) {
                                  c.sizes.real_vocabulary, c.gradient_scale,
                                  c.knobs.generic_index_ops});
   c.show("losses", rows.losses);
-  c.show("dlogits", rows.logits);
+  c.output("dlogits", rows.logits);
 }
 
 void fused_vocabulary_parallel_loss(StepContext& c) {
@@ -94,7 +94,7 @@ void fused_vocabulary_parallel_loss(StepContext& c) {
   const int64_t chunk = b.logits.rows();
   for (int64_t begin = 0; begin < c.rows(); begin += chunk)
     fused_chunk(c, x, dx, begin, std::min(chunk, c.rows() - begin));
-  c.show("dx", dx);
+  c.output("dx", dx);
   c.probe.output(c.head_gradient_name(), c.head_gradient(), 0);
   add_partials(c, "dx", dx, b.d_norm);
 }

@@ -39,6 +39,17 @@ TEST(Judge, UnderTheLimitPassesAndPublishesTheTax) {
           "deterministic: +1.6 % (+1.0 % to +2.2 %, 95 % interval, n = 4 rounds), limit +10.0 %"));
 }
 
+TEST(Judge, AnEmulatedPrecisionPassesOnItsBitsAndHasNoTax) {
+  Record record = sample_record();
+  record.precision_note = "bf16 is emulated.";
+  const Record judged_record = judged(record, suite(1.005));
+  EXPECT_EQ(judged_record.verdict.reason_code, "emulated");
+  EXPECT_EQ(judged_record.verdict.exit_code, 0);
+  EXPECT_FALSE(judged_record.taxes[0].published);
+  record.evidence.arms.clear();
+  EXPECT_EQ(judged(record, suite()).verdict.reason_code, "no_evidence");
+}
+
 TEST(Judge, OverTheLimitFails) {
   EXPECT_EQ(judged(sample_record(), suite(1.005)).verdict.reason_code, "over_limit");
 }

@@ -27,8 +27,6 @@ TEST(Refusal, AcceptsWhatCanRun) {
 
 TEST(Refusal, NamesWhatIsNotThere) {
   Case planned = tiny();
-  planned.precision = Precision::bf16;
-  EXPECT_EQ(reason(planned), "precision bf16 is not available on the cpu backend yet; use fp32");
   planned.backend = Backend::cuda;
   EXPECT_EQ(reason(planned),
             "backend cuda is not available: this build has no CUDA backend; use backend: cpu");
@@ -89,10 +87,29 @@ TEST(Refusal, NamesThePrecisionsThatThereAre) {
     planned.precision = usable;
     EXPECT_EQ(reason(planned), "") << to_string(usable);
   }
-  planned.precision = Precision::nvfp4;
-  EXPECT_EQ(
-      reason(planned).rfind("precision nvfp4 is not available on the cpu backend yet; use fp32", 0),
-      0U);
+  EXPECT_TRUE(usable_precisions(Backend::cuda).empty());
+}
+
+TEST(Refusal, ScalesOfWholeTensorsCannotBeInvariant) {
+  Case planned = tiny();
+  planned.precision = Precision::bf16;
+  EXPECT_EQ(reason(planned, "invariant"), "");
+  planned.precision = Precision::fp8_cs;
+  EXPECT_EQ(reason(planned, "invariant"),
+            "precision fp8_cs: its scales belong to a micro-batch, bits cannot be invariant");
+  planned.precision = Precision::fp8_mx;
+  planned.batch.sequence_length = 40;
+  EXPECT_EQ(reason(planned, "invariant"),
+            "batch.sequence_length 40: invariant bits in fp8_mx need a multiple of 32");
+}
+
+TEST(Precision, OnlyWhatTheMachineHasIsNotEmulated) {
+  Case planned = tiny();
+  EXPECT_EQ(emulation_note(planned), "");
+  planned.precision = Precision::tf32;
+  EXPECT_NE(emulation_note(planned).find("tf32 is emulated"), std::string::npos);
+  planned.backend = Backend::cuda;
+  EXPECT_EQ(emulation_note(planned), "");
 }
 
 TEST(Crowding, SharingCoresIsAllowedAndSaid) {
