@@ -80,10 +80,11 @@ std::string change_words(double ratio) {
   return fmt::format("{} {}", format_percent(std::abs(ratio - 1)), ratio > 1 ? "more" : "less");
 }
 
-void judge_ratio(ComparisonRow& row, double tolerance) {
-  row.ratio = row.fresh->value / row.base->value;
-  row.low = row.fresh->low / row.base->high;
-  row.high = row.fresh->high / row.base->low;
+void judge_ratio(ComparisonRow& row, const Estimate& base, const Estimate& fresh,
+                 double tolerance) {
+  row.ratio = fresh.value / base.value;
+  row.low = fresh.low / base.high;
+  row.high = fresh.high / base.low;
   const double resolution = std::max(row.ratio - row.low, row.high - row.ratio);
   if (row.low > 1 + tolerance) {
     row.status = Status::fail;
@@ -120,7 +121,7 @@ ComparisonRow ratio_row(const std::string& case_id, const std::string& arm,
   row.base = base;
   row.fresh = fresh;
   if (base && fresh) {
-    judge_ratio(row, tolerance);
+    judge_ratio(row, *base, *fresh, tolerance);
   } else {
     row.words = !base ? "the base has no such value" : "the new run has no such value";
   }

@@ -42,23 +42,23 @@ int64_t usable_cores() {
 }  // namespace
 
 const std::vector<std::string>& recorded_variables() {
-  static const std::vector<std::string> names = {"NCCL_ALGO",
-                                                 "NCCL_PROTO",
-                                                 "NCCL_NVLS_ENABLE",
-                                                 "NCCL_COLLNET_ENABLE",
-                                                 "NCCL_MIN_NCHANNELS",
-                                                 "NCCL_MAX_NCHANNELS",
-                                                 "NCCL_TOPO_FILE",
-                                                 "NVTE_ALLOW_NONDETERMINISTIC_ALGO",
-                                                 "NVTE_FUSED_ATTN",
-                                                 "NVTE_FLASH_ATTN",
-                                                 "CUBLAS_WORKSPACE_CONFIG",
-                                                 "CUDA_DEVICE_MAX_CONNECTIONS",
-                                                 "CUDNN_FRONTEND_ATTN_DP_WORKSPACE_LIMIT",
-                                                 "MAMBA_DETERMINISTIC",
-                                                 "CAUSAL_CONV1D_DETERMINISTIC",
-                                                 "NVIDIA_TF32_OVERRIDE"};
-  return names;
+  static const std::vector<std::string> kNames = {"NCCL_ALGO",
+                                                  "NCCL_PROTO",
+                                                  "NCCL_NVLS_ENABLE",
+                                                  "NCCL_COLLNET_ENABLE",
+                                                  "NCCL_MIN_NCHANNELS",
+                                                  "NCCL_MAX_NCHANNELS",
+                                                  "NCCL_TOPO_FILE",
+                                                  "NVTE_ALLOW_NONDETERMINISTIC_ALGO",
+                                                  "NVTE_FUSED_ATTN",
+                                                  "NVTE_FLASH_ATTN",
+                                                  "CUBLAS_WORKSPACE_CONFIG",
+                                                  "CUDA_DEVICE_MAX_CONNECTIONS",
+                                                  "CUDNN_FRONTEND_ATTN_DP_WORKSPACE_LIMIT",
+                                                  "MAMBA_DETERMINISTIC",
+                                                  "CAUSAL_CONV1D_DETERMINISTIC",
+                                                  "NVIDIA_TF32_OVERRIDE"};
+  return kNames;
 }
 
 Environment collect_environment(const std::string& simd_target, const EnvironmentSources& sources) {
@@ -77,8 +77,8 @@ Environment collect_environment(const std::string& simd_target, const Environmen
   environment.memory_bytes = memory_bytes(sources.proc / "meminfo");
   for (const std::string& name : recorded_variables()) {
     // Read before any thread of ours exists or writes the environment.
-    if (const char* value = std::getenv(name.c_str()))
-      environment.variables[name] = value;  // NOLINT(concurrency-mt-unsafe)
+    const char* value = std::getenv(name.c_str());  // NOLINT(concurrency-mt-unsafe)
+    if (value != nullptr) environment.variables[name] = value;
   }
   environment.started_at = utc_now();
   return environment;

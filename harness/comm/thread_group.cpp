@@ -117,10 +117,10 @@ int64_t ThreadGroup::arrival_ns(int from, int to, int64_t bytes, int64_t ready_n
 
 // In slices: an abort must not wait for a slow link.
 void ThreadGroup::wait_until(int64_t due_ns, Waiter waiter) {
-  constexpr int64_t kSlice_ns = 5'000'000;
+  constexpr int64_t kSliceNs = 5'000'000;
   for (int64_t now = 0; due_ns > 0 && (now = steady_now_ns()) < due_ns;) {
     throw_if_aborted(waiter);
-    std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(kSlice_ns, due_ns - now)));
+    std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(kSliceNs, due_ns - now)));
   }
 }
 

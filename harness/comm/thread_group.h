@@ -95,7 +95,9 @@ class ThreadGroup {
     std::atomic<int64_t> joined_ns{0};
   };
 
-  size_t pair(int from, int to) const { return static_cast<size_t>(from * size_ + to); }
+  size_t pair(int from, int to) const {
+    return static_cast<size_t>(from) * static_cast<size_t>(size_) + static_cast<size_t>(to);
+  }
   template <typename Do>
   void for_each_word(const Do& act);
 

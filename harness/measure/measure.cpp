@@ -171,7 +171,7 @@ class Loop {
     on_progress_(progress);
   }
 
-  double elapsed() const { return clock_.now_seconds() - *start_seconds_; }
+  double elapsed() const { return start_seconds_ ? clock_.now_seconds() - *start_seconds_ : 0; }
 
   const std::vector<TimedArm*>& arms_;
   const MeasureSettings& settings_;

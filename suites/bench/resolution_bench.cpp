@@ -113,7 +113,8 @@ Row measure_row(const Settings& settings, double slow_ratio) {
     if (m.failure) throw Error(m.failure->kind, m.failure->message);
     const auto ratio = paired_ratio(m.blocks[2], m.blocks[0], measuring.confidence);
     const auto same = paired_ratio(m.blocks[1], m.blocks[0], measuring.confidence);
-    if (!ratio || !same)
+    const auto time = step_time(m.blocks[0], measuring.confidence);
+    if (!ratio || !same || !time)
       throw Error(ErrorKind::infrastructure, "too few rounds for an interval: give more --budget");
     if (settings.each) {
       fmt::print(
@@ -127,7 +128,7 @@ Row measure_row(const Settings& settings, double slow_ratio) {
     row.false_differences += same->low > 1 || same->high < 1;
     row.half_width += (ratio->high - ratio->low) / 2 / n;
     row.rounds += static_cast<double>(ratio->count) / n;
-    row.step_seconds += step_time(m.blocks[0], measuring.confidence)->value / n;
+    row.step_seconds += time->value / n;
   }
   return row;
 }
@@ -177,11 +178,8 @@ int run(const Settings& settings) {
   return static_cast<int>(good ? ExitCode::pass : ExitCode::fail);
 }
 
-}  // namespace
-}  // namespace dettax
-
-int main(int argc, char** argv) {
-  dettax::Settings settings;
+int run_command_line(int argc, char** argv) {
+  Settings settings;
   CLI::App app("Resolution of the measuring loop, by a known slow-down of real training steps.");
   app.add_option("--slow", settings.slow_ratios, "shares by which the third arm is slowed")
       ->delimiter(',')
@@ -200,13 +198,20 @@ int main(int argc, char** argv) {
   app.add_option("--seed", settings.first_seed, "of the first repetition's order of blocks");
   app.add_option("--json", settings.json_path, "also write the rows to this file");
   CLI11_PARSE(app, argc, argv);
+  return run(settings);
+}
+
+}  // namespace
+}  // namespace dettax
+
+int main(int argc, char** argv) {
   try {
-    return dettax::run(settings);
+    return dettax::run_command_line(argc, argv);
   } catch (const dettax::Error& error) {
-    fmt::print(stderr, "resolution_bench: {}\n", error.what());
+    std::fprintf(stderr, "resolution_bench: %s\n", error.what());
     return static_cast<int>(dettax::exit_code_of(error.kind()));
   } catch (const std::exception& error) {
-    fmt::print(stderr, "resolution_bench: {}\n", error.what());
+    std::fprintf(stderr, "resolution_bench: %s\n", error.what());
     return static_cast<int>(dettax::ExitCode::internal);
   }
 }
