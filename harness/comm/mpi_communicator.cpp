@@ -67,7 +67,7 @@ class Backoff {
 };
 
 // Open MPI moves large messages only inside its calls. While messages are under way behind the
-// caller's back, this makes some.
+// caller's back, this makes some, the fewer the longer they take.
 class Mover {
  public:
   explicit Mover(MPI_Comm comm) : comm_(comm), thread_([this] { loop(); }) {}
@@ -86,21 +86,26 @@ class Mover {
     {
       const std::lock_guard lock(mutex_);
       under_way_ += messages;
+      pause_ = kShortest;
     }
     if (messages > 0) changed_.notify_one();
   }
 
  private:
+  static constexpr auto kShortest = std::chrono::microseconds(50);
+
   void loop() {
     std::unique_lock lock(mutex_);
     for (;;) {
       changed_.wait(lock, [this] { return stopping_ || under_way_ > 0; });
       if (stopping_) return;
+      const auto pause = pause_;
       lock.unlock();
       int found = 0;
       MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &found, MPI_STATUS_IGNORE);
-      std::this_thread::sleep_for(std::chrono::microseconds(50));
+      std::this_thread::sleep_for(pause);
       lock.lock();
+      pause_ = std::min(2 * pause, std::chrono::microseconds(1000));
     }
   }
 
@@ -108,6 +113,7 @@ class Mover {
   std::mutex mutex_;
   std::condition_variable changed_;
   int under_way_ = 0;
+  std::chrono::microseconds pause_ = kShortest;
   bool stopping_ = false;
   std::thread thread_;  // last: it uses what stands above
 };
