@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "exporters/mode_words.h"
 #include "exporters/text_layout.h"
 #include "exporters/words.h"
 #include "harness/base/format.h"
@@ -35,8 +36,11 @@ class CaseBlock {
     head();
     injections();
     failures();
+    for (const std::string& words : changed_variant_words(record_)) line(words);
     taxes();
+    for (const std::string& words : contrast_words(record_)) line(words);
     arms();
+    for (const std::string& words : environment_words(record_)) line(words);
     evidence();
     warnings();
     out_ << "\n";

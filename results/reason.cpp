@@ -78,6 +78,8 @@ std::string_view reason_code_of(ErrorKind kind) {
       return "refused";
     case ErrorKind::numeric:
       return "non_finite";
+    case ErrorKind::nondeterministic:
+      return "not_runnable_deterministically";
     case ErrorKind::timeout:
       return "timeout";
     case ErrorKind::internal:

@@ -48,6 +48,19 @@ struct Block {
   double frequency_hz = 0;  // mean over cores, 0 if unknown
 };
 
+// A variant that stands in place of the fast arm's, and the ops it acts in.
+struct VariantChange {
+  std::string knob, fast, here;
+  std::vector<std::string> ops;
+};
+
+// Buffers filled before use, a step and a rank.
+struct Fills {
+  int64_t count = 0;
+  int64_t bytes = 0;
+  double seconds = 0;
+};
+
 struct ArmResult {
   std::string arm;   // fast, control, or the mode's name
   std::string mode;  // name of the mode
@@ -58,6 +71,10 @@ struct ArmResult {
   // other than the one asked for is a mode that did not engage.
   std::map<std::string, std::string> engaged;
   std::map<std::string, std::string> environment;  // what the mode set
+  // Of these, what stood there before and was replaced; all others were not set.
+  std::map<std::string, std::string> environment_before;
+  std::vector<VariantChange> changed;
+  Fills fills_per_step;
   std::vector<double> warmup_step_time_seconds;    // left out of everything else
   std::vector<Block> blocks;
   std::optional<Estimate> step_time_seconds;  // median over blocks
@@ -81,6 +98,15 @@ struct Tax {
   std::vector<std::string> warnings;  // drift, noise, other load: what spoils the number
 };
 
+// Two arms that differ in one knob alone: what it costs.
+struct Contrast {
+  std::string arm, against;
+  std::string knob, value, against_value;
+  Estimate ratio;             // arm / against, paired
+  Estimate seconds_per_step;  // arm - against
+  std::string bits;           // equal | differ | not compared
+};
+
 // Evidence that an arm's bits agree (or, for fast, that they can differ).
 struct ScopeEvidence {
   std::string scope;  // same_process | relaunch | other_allocation | restart_replay | other_threads
@@ -91,13 +117,24 @@ struct ScopeEvidence {
   int64_t runs = 0;
   std::string first_difference;     // step, rank, path, tensor: in words; empty if equal
   std::string first_difference_op;  // path alone
+  std::string cause;                // class of the difference: "collective order" and the like
+  std::string advice;               // what is to be set against it
+};
+// Whether ranks that are copies of each other held equal bits in one run.
+struct RankAgreement {
+  bool tested = false;
+  bool equal = false;
+  int64_t compared = 0;
+  std::string first_difference;
 };
 struct ArmEvidence {
   std::string arm;
-  bool reproducible = false;  // every tested scope is equal, and at least same_process was
+  bool reproducible = false;  // every tested scope is equal, at least same_process was, and ranks
+                              // do not disagree
   std::vector<ScopeEvidence> scopes;
   std::string ledger_digest;  // of the first run
   std::string ledger_file;    // beside the record
+  RankAgreement ranks;
 };
 struct Evidence {
   std::vector<ArmEvidence> arms;
@@ -121,6 +158,7 @@ struct Record {
   Environment environment;
   std::vector<ArmResult> arms;
   std::vector<Tax> taxes;
+  std::vector<Contrast> contrasts;
   Evidence evidence;
   Verdict verdict;
   double duration_seconds = 0;

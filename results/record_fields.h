@@ -63,6 +63,33 @@ void fields(Archive& archive, Block& value) {
 }
 
 template <class Archive>
+void fields(Archive& archive, VariantChange& value) {
+  archive("knob", value.knob);
+  archive("fast", value.fast);
+  archive("here", value.here);
+  archive("ops", value.ops);
+}
+
+template <class Archive>
+void fields(Archive& archive, Fills& value) {
+  archive("count", value.count);
+  archive("bytes", value.bytes);
+  archive("seconds", value.seconds);
+}
+
+template <class Archive>
+void fields(Archive& archive, Contrast& value) {
+  archive("arm", value.arm);
+  archive("against", value.against);
+  archive("knob", value.knob);
+  archive("value", value.value);
+  archive("against_value", value.against_value);
+  archive("ratio", value.ratio);
+  archive("seconds_per_step", value.seconds_per_step);
+  archive("bits", value.bits);
+}
+
+template <class Archive>
 void fields(Archive& archive, ArmResult& value) {
   archive("arm", value.arm);
   archive("mode", value.mode);
@@ -70,6 +97,9 @@ void fields(Archive& archive, ArmResult& value) {
   archive("knobs", value.knobs);
   archive("engaged", value.engaged);
   archive("environment", value.environment);
+  archive("environment_before", value.environment_before);
+  archive("changed", value.changed);
+  archive("fills_per_step", value.fills_per_step);
   archive("warmup_step_time_seconds", value.warmup_step_time_seconds);
   archive("blocks", value.blocks);
   archive.optional("step_time_seconds", value.step_time_seconds, "no block was finished");
@@ -101,6 +131,16 @@ void fields(Archive& archive, ScopeEvidence& value) {
   archive("runs", value.runs);
   archive("first_difference", value.first_difference);
   archive("first_difference_op", value.first_difference_op);
+  archive("cause", value.cause);
+  archive("advice", value.advice);
+}
+
+template <class Archive>
+void fields(Archive& archive, RankAgreement& value) {
+  archive("tested", value.tested);
+  archive("equal", value.equal);
+  archive("compared", value.compared);
+  archive("first_difference", value.first_difference);
 }
 
 template <class Archive>
@@ -108,6 +148,7 @@ void fields(Archive& archive, ArmEvidence& value) {
   archive("arm", value.arm);
   archive("reproducible", value.reproducible);
   archive("scopes", value.scopes);
+  archive("ranks", value.ranks);
   archive("ledger_digest", value.ledger_digest);
   archive("ledger_file", value.ledger_file);
 }
@@ -225,6 +266,7 @@ void fields(Archive& archive, Injection& value) {
   archive("rank", value.rank);
   archive("step", value.step);
   archive("op", value.op);
+  archive("tensor", value.tensor);
   archive("ratio", value.ratio);
 }
 
@@ -252,6 +294,7 @@ void fields(Archive& archive, Record& value) {
   archive("case_id", value.case_id);
   archive("verdict", value.verdict);
   archive("taxes", value.taxes);
+  archive("contrasts", value.contrasts);
   archive("evidence", value.evidence);
   archive("planned", value.planned);
   archive("environment", value.environment);

@@ -31,6 +31,8 @@ ExitCode exit_code_of(ErrorKind kind) {
       return ExitCode::skipped;
     case ErrorKind::numeric:
       return ExitCode::fail;
+    case ErrorKind::nondeterministic:
+      return ExitCode::not_bit_exact;
     case ErrorKind::timeout:
       return ExitCode::timeout;
     case ErrorKind::internal:

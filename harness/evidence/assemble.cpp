@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "harness/evidence/rank_agreement.h"
+
 namespace dettax {
 namespace {
 
@@ -54,6 +56,7 @@ ArmEvidence assemble_arm(const ArmLedgers& arm, const Ledger* relaunched_as_cont
   if (same_process == nullptr) return evidence;
   const Ledger& reference = same_process->front();
   evidence.ledger_digest = digest(reference);
+  evidence.ranks = ranks_agreement(reference);
   bool relaunch_seen = false;
   for (const ScopeLedgers& scope : arm.scopes) {
     std::vector<const Ledger*> others;
@@ -73,7 +76,8 @@ ArmEvidence assemble_arm(const ArmLedgers& arm, const Ledger* relaunched_as_cont
     same_process_tested = same_process_tested || (scope.scope == kSameProcess && scope.tested);
     evidence.reproducible = evidence.reproducible && (!scope.tested || scope.equal);
   }
-  evidence.reproducible = evidence.reproducible && same_process_tested;
+  evidence.reproducible = evidence.reproducible && same_process_tested &&
+                          (!evidence.ranks.tested || evidence.ranks.equal);
   return evidence;
 }
 

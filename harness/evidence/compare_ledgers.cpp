@@ -110,6 +110,7 @@ bool before(const Difference& x, const Difference& y) {
 class Walk {
  public:
   void compare_rank(int rank, const Steps& a, const Steps& b) {
+    ++ranks_;
     std::map<int64_t, int> steps;
     for (const auto& [step, entries] : a) steps[step];
     for (const auto& [step, entries] : b) steps[step];
@@ -130,10 +131,19 @@ class Walk {
     const Difference& first = origin();
     out.first = first.entry;
     out.first_rank = first.rank;
-    out.description = fmt::format("step {}, rank {}, {}: {}", first.step, first.rank,
-                                  first.entry.path, first.what);
-    if (is_reduction(first.entry) && !is_input(first.entry) && inputs_seen_)
+    out.first_ranks = ranks_with(first);
+    const bool reduced = is_reduction(first.entry) && !is_input(first.entry) && inputs_seen_;
+    // A collective has at least two ranks.
+    out.inputs_agreed = reduced && (out.first_ranks > 1 || ranks_ == 1);
+    const std::string who = out.first_ranks > 1 && out.first_ranks == ranks_
+                                ? fmt::format("all {} ranks", ranks_)
+                                : fmt::format("rank {}", first.rank);
+    out.description =
+        fmt::format("step {}, {}, {}: {}", first.step, who, first.entry.path, first.what);
+    if (out.inputs_agreed)
       out.description += "; its inputs agreed on every rank, so it is the order of the collective";
+    else if (reduced)
+      out.description += "; its inputs agreed on every rank, and no other rank's result differs";
     if (out.differing > 1)
       out.description += fmt::format(" ({} later {} downstream)", out.differing - 1,
                                      out.differing == 2 ? "entry differs" : "entries differ");
@@ -214,6 +224,12 @@ class Walk {
     }
   }
 
+  int64_t ranks_with(const Difference& found) const {
+    return std::count_if(differences_.begin(), differences_.end(), [&](const Difference& other) {
+      return other.step == found.step && same_key(other.entry, found.entry);
+    });
+  }
+
   // First in program order; a reduction only if none of its inputs differed on any rank.
   const Difference& origin() const {
     const Difference* first = &*std::min_element(differences_.begin(), differences_.end(), before);
@@ -228,6 +244,7 @@ class Walk {
 
   std::vector<Difference> differences_;
   int64_t compared_ = 0;
+  int64_t ranks_ = 0;
   bool inputs_seen_ = false;  // of any reduction
 };
 

@@ -39,7 +39,8 @@ void LedgerObserver::add(std::string_view path, std::string_view tensor_name,
   entries_.push_back({step_, std::string(path), std::string(tensor_name), value});
 }
 
-std::vector<LedgerEntry> record_ledger(TrainStep& step, Device& device, uint64_t seed, int steps) {
+std::vector<LedgerEntry> record_ledger(TrainStep& step, Device& device, uint64_t seed, int steps,
+                                       const std::function<StepResult()>& run_step) {
   LedgerObserver observer(device);
   const Observed observed(step, observer);
   step.reset(seed);
@@ -47,7 +48,7 @@ std::vector<LedgerEntry> record_ledger(TrainStep& step, Device& device, uint64_t
   add_state(step, observer);
   for (int i = 0; i < steps; ++i) {
     observer.begin_step(i);
-    const StepResult result = step.step();
+    const StepResult result = run_step ? run_step() : step.step();
     observer.add("result", "loss", of_scalar(result.loss));
     observer.add("result", "gradient_norm", of_scalar(result.gradient_norm));
     add_state(step, observer);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <iosfwd>
 #include <mutex>
 #include <optional>
@@ -55,7 +56,9 @@ class LedgerObserver : public StepObserver {
 
 // reset(seed), then `steps` steps under a LedgerObserver; state is fingerprinted at step -1 (after
 // reset) and after each step as path "state", loss and gradient norm as path "result".
-std::vector<LedgerEntry> record_ledger(TrainStep& step, Device& device, uint64_t seed, int steps);
+// `run_step` stands in for step.step() where more is to happen around it.
+std::vector<LedgerEntry> record_ledger(TrainStep& step, Device& device, uint64_t seed, int steps,
+                                       const std::function<StepResult()>& run_step = {});
 
 // Digest of the whole ledger, equal for equal ledgers.
 std::string digest(const Ledger& ledger);
@@ -74,8 +77,10 @@ struct LedgerComparison {
   int64_t differing = 0;
   std::optional<LedgerEntry> first;  // in program order over all ranks
   int first_rank = 0;
-  std::string description;  // "step 0, rank 1, backward/layer3/attention: dq differs (12 later
-                            // entries differ downstream)"
+  int64_t first_ranks = 0;     // on which it differs at once
+  bool inputs_agreed = false;  // it is a reduction's result, and its inputs agreed on every rank
+  std::string description;     // "step 0, rank 1, backward/layer3/attention: dq differs (12 later
+                               // entries differ downstream)"
 };
 
 // What the two may differ in and still be compared. When only the threads differ every entry is

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdlib>
 #include <limits>
 
@@ -10,6 +11,10 @@
 
 namespace dettax {
 namespace {
+
+constexpr std::string_view kReorder = "reorder";
+constexpr std::string_view kNoVersion = "no_deterministic_version";
+constexpr std::string_view kReorderCollectives = "reorder_collectives";
 
 // "micro3/forward/..." -> "forward/...": a fault that names no micro-batch strikes the first that
 // comes.
@@ -23,9 +28,26 @@ bool names(const Injection& fault, std::string_view path) {
   return path.starts_with(fault.op) || without_micro_batch(path).starts_with(fault.op);
 }
 
-bool is_nan(const Injection& fault) { return fault.kind == "nan" || fault.kind == "nan_once"; }
+bool changes_values(const Injection& fault) {
+  return fault.kind == "nan" || fault.kind == "nan_once" || fault.kind == kReorder ||
+         fault.kind == kReorderCollectives;
+}
+
+bool strikes_tensor(const Injection& fault, std::string_view path, std::string_view tensor) {
+  if (fault.kind == kReorderCollectives)
+    return path.starts_with("reduce/") && !tensor.ends_with("before");
+  return names(fault, path) && (fault.tensor.empty() || fault.tensor == tensor);
+}
+
+bool due(const Injection& fault, int64_t step, FaultInjector::Steps steps) {
+  if (fault.kind == kReorder || fault.kind == kReorderCollectives) return fault.step <= step;
+  if (fault.kind == "slow") return false;
+  return steps == FaultInjector::Steps::measured && fault.step == step;
+}
 
 void strike_process(const Injection& fault) {
+  if (fault.kind == kNoVersion)
+    throw Error(ErrorKind::nondeterministic, "an op without a deterministic version was put in");
   if (fault.kind == "crash") std::abort();
   if (fault.kind == "hang") {
     for (;;) ::pause();
@@ -43,27 +65,41 @@ void poison(Device& device, const Tensor& tensor) {
   device.synchronize();
 }
 
+// Enough that two runs do not choose the same by chance.
+constexpr int kReorderedValues = 16;
+constexpr int kReorderedUlps = 8;
+
+// Sums that were added in another order end a few units in the last place apart.
+void reorder(Device& device, const Tensor& tensor, std::mt19937_64& random) {
+  std::uniform_int_distribution<int64_t> any(0, tensor.count() - 1);
+  std::uniform_int_distribution<int> ulps(1, kReorderedUlps);
+  for (int i = 0; i < kReorderedValues; ++i) {
+    float* const place = tensor.f32() + any(random);
+    float value = 0;
+    device.copy_to_host(&value, place, sizeof value);
+    const int distance = ulps(random);
+    for (int step = 0; step < distance; ++step) value = std::nextafter(value, 2 * value);
+    device.copy_from_host(place, &value, sizeof value);
+  }
+  device.synchronize();
+}
+
 }  // namespace
 
-FaultObserver::FaultObserver(const ArmSpec& spec, int rank, Device& device) : device_(device) {
+bool strikes_arm(const Injection& fault, const ArmSpec& spec) {
+  return fault.arm.empty() || fault.arm == spec.arm ||
+         (spec.arm != "control" && fault.arm == spec.mode.name);
+}
+
+FaultInjector::FaultInjector(const ArmSpec& spec, int rank, Device& device, uint64_t group_seed)
+    : device_(device), random_(std::random_device{}()), group_random_(group_seed) {
   for (const Injection& injection : spec.planned.injections) {
-    // The fast mode's name means the fast arm alone, not control.
-    const bool named =
-        injection.arm == spec.arm || (spec.arm != "control" && injection.arm == spec.mode.name);
-    if (injection.rank == rank && (injection.arm.empty() || named)) faults_.push_back({injection});
+    const bool here = injection.rank == rank || injection.kind == kReorderCollectives;
+    if (here && strikes_arm(injection, spec)) faults_.push_back({injection});
   }
 }
 
-bool FaultObserver::due_now(const Fault& fault, int64_t step) const {
-  return fault.what.kind != "slow" && fault.what.step == step && !fault.spent;
-}
-
-bool FaultObserver::due(int64_t step) const {
-  return std::any_of(faults_.begin(), faults_.end(),
-                     [&](const Fault& fault) { return due_now(fault, step); });
-}
-
-double FaultObserver::slow_ratio(int64_t step) const {
+double FaultInjector::slow_ratio(int64_t step) const {
   double ratio = 0;
   for (const Fault& fault : faults_) {
     if (fault.what.kind == "slow" && fault.what.step <= step) ratio += fault.what.ratio;
@@ -71,43 +107,58 @@ double FaultObserver::slow_ratio(int64_t step) const {
   return ratio;
 }
 
-void FaultObserver::begin_step(int64_t step, StepObserver* next) {
+bool FaultInjector::begin_step(int64_t step, Steps steps) {
   step_ = step;
-  next_ = next;
+  bool any = false;
   for (Fault& fault : faults_) {
+    fault.armed = due(fault.what, step, steps) && !fault.spent;
     fault.struck = false;
-    if (due_now(fault, step) && fault.what.op.empty()) strike_process(fault.what);
+    any = any || fault.armed;
+    if (fault.armed && fault.what.op.empty()) strike_process(fault.what);
   }
+  return any;
 }
 
-void FaultObserver::end_step() {
+void FaultInjector::end_step() {
   for (Fault& fault : faults_) {
-    if (!due_now(fault, step_)) continue;
+    if (!fault.armed) continue;
+    fault.armed = false;
     if (!fault.struck) {
-      throw Error(ErrorKind::config,
-                  fmt::format("injection {}: no op of step {} begins with \"{}\"", fault.what.kind,
-                              step_, fault.what.op));
+      const std::string& tensor = fault.what.tensor;
+      throw Error(
+          ErrorKind::config,
+          fmt::format("injection {}: no op of step {} begins with \"{}\"{}", fault.what.kind, step_,
+                      fault.what.op, tensor.empty() ? "" : " and has a tensor " + tensor));
     }
     fault.spent = fault.what.kind == "nan_once";
   }
 }
 
-void FaultObserver::on_op(std::string_view path) {
-  if (next_ != nullptr) next_->on_op(path);
-  for (Fault& fault : faults_) {
-    if (due_now(fault, step_) && names(fault.what, path)) strike_process(fault.what);
+void FaultInjector::on_op(std::string_view path) {
+  for (const Fault& fault : faults_) {
+    if (fault.armed && names(fault.what, path)) strike_process(fault.what);
   }
 }
 
-void FaultObserver::on_tensor(std::string_view path, std::string_view tensor_name,
-                              const Tensor& tensor, uint64_t first_index) {
-  for (Fault& fault : faults_) {
-    if (!due_now(fault, step_) || fault.struck || !is_nan(fault.what)) continue;
-    if (tensor.type != DType::f32 || !names(fault.what, path)) continue;
+void FaultInjector::strike(const Fault& fault, const Tensor& tensor) {
+  if (fault.what.kind == kReorder) {
+    reorder(device_, tensor, random_);
+  } else if (fault.what.kind == kReorderCollectives) {
+    reorder(device_, tensor, group_random_);
+  } else {
     poison(device_, tensor);
+  }
+}
+
+void FaultInjector::on_tensor(std::string_view path, std::string_view tensor_name,
+                              const Tensor& tensor, uint64_t) {
+  for (Fault& fault : faults_) {
+    const bool once = fault.what.kind != kReorderCollectives;
+    if (!fault.armed || (once && fault.struck) || !changes_values(fault.what)) continue;
+    if (tensor.type != DType::f32 || !strikes_tensor(fault.what, path, tensor_name)) continue;
+    strike(fault, tensor);
     fault.struck = true;
   }
-  if (next_ != nullptr) next_->on_tensor(path, tensor_name, tensor, first_index);
 }
 
 }  // namespace dettax

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <random>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,17 +13,21 @@
 
 namespace dettax {
 
-// Strikes one rank of one arm with the faults a case injects, from inside the step; passes
-// everything on to `next`. Attached only for the steps that a fault names, so that all other steps
-// run as they always do.
-class FaultObserver : public StepObserver {
- public:
-  FaultObserver(const ArmSpec& spec, int rank, Device& device);
+// Whether the fault is one of this arm. The fast mode's name means the fast arm alone, not control.
+bool strikes_arm(const Injection& fault, const ArmSpec& spec);
 
-  // Whether a crash, hang or nan is due in this step.
-  bool due(int64_t step) const;
-  // Arms the faults of this step; those that name no op strike here.
-  void begin_step(int64_t step, StepObserver* next);
+// Strikes one rank of one arm with the faults a case injects, from inside the step (TrainStep::inject). Attached only for the steps that a
+// fault names, so that all other steps run as they always do.
+class FaultInjector : public StepObserver {
+ public:
+  // Ledgers show what faults do to bits; what ends a process has its place in the steps that are measured.
+  enum class Steps { measured, ledger };
+
+  // `group_seed` is the same for all ranks and another in every group.
+  FaultInjector(const ArmSpec& spec, int rank, Device& device, uint64_t group_seed);
+
+  // Arms the faults of this step; those that name no op strike here. False if there are none.
+  bool begin_step(int64_t step, Steps steps);
   // Error{config} if a fault of this step found no op of its name: an injection that does nothing
   // would be a false test.
   void end_step();
@@ -36,15 +41,17 @@ class FaultObserver : public StepObserver {
  private:
   struct Fault {
     Injection what;
+    bool armed = false;   // in this step
     bool struck = false;  // in this step
     bool spent = false;   // nan_once: struck before
   };
-  bool due_now(const Fault& fault, int64_t step) const;
+  void strike(const Fault& fault, const Tensor& tensor);
 
   Device& device_;
   std::vector<Fault> faults_;
   int64_t step_ = 0;
-  StepObserver* next_ = nullptr;
+  std::mt19937_64 random_;        // this rank's own
+  std::mt19937_64 group_random_;  // draws the same on every rank
 };
 
 }  // namespace dettax

@@ -9,6 +9,7 @@
 
 #include "harness/launch/protocol.h"
 #include "harness/plan/suite.h"
+#include "results/record.h"
 
 namespace dettax {
 
@@ -16,6 +17,7 @@ namespace dettax {
 struct StepsRun {
   std::vector<std::vector<double>> step_time_seconds;  // [rank][step]
   double cpu_seconds = 0;                              // of all processes of the group
+  FillTotals fills;                                    // of rank 0
 };
 
 // The processes of one arm, started with that arm's environment and alive until this goes. Between
@@ -34,6 +36,7 @@ class ArmGroup {
   virtual void write_ledger(uint64_t seed, int steps, const std::filesystem::path& path) = 0;
   virtual int64_t memory_peak_bytes() const = 0;  // of the largest process so far
   virtual int64_t process_id() const = 0;         // of rank 0's process
+  virtual Fills fills_per_step() const { return {}; }  // mean over the steps run so far
 };
 
 struct LaunchSettings {

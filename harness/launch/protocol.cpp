@@ -15,12 +15,13 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::array<std::pair<ErrorKind, std::string_view>, 7> kErrorKinds = {{
+constexpr std::array<std::pair<ErrorKind, std::string_view>, 8> kErrorKinds = {{
     {ErrorKind::usage, "usage"},
     {ErrorKind::config, "config"},
     {ErrorKind::infrastructure, "infrastructure"},
     {ErrorKind::unsupported, "unsupported"},
     {ErrorKind::numeric, "numeric"},
+    {ErrorKind::nondeterministic, "nondeterministic"},
     {ErrorKind::timeout, "timeout"},
     {ErrorKind::internal, "internal"},
 }};
@@ -131,6 +132,7 @@ std::string encode(const Reply& value) {
                         {"engaged", value.engaged},
                         {"step_time_seconds", value.step_time_seconds},
                         {"cpu_seconds", value.cpu_seconds},
+                        {"fills", {value.fills.count, value.fills.bytes, value.fills.time_ns}},
                         {"memory_peak_bytes", value.memory_peak_bytes}};
   // A message of the operating system may hold bytes that are no UTF-8.
   return message.dump(-1, ' ', false, json::error_handler_t::replace);
@@ -156,6 +158,8 @@ Reply decode_reply(const std::string& line) {
     reply.step_time_seconds =
         message.at("step_time_seconds").get<std::vector<std::vector<double>>>();
     reply.cpu_seconds = message.at("cpu_seconds").get<double>();
+    const auto fills = message.at("fills").get<std::array<int64_t, 3>>();
+    reply.fills = {fills[0], fills[1], fills[2]};
     reply.memory_peak_bytes = message.at("memory_peak_bytes").get<int64_t>();
     return reply;
   } catch (const json::exception& error) {

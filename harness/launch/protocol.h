@@ -8,6 +8,7 @@
 
 #include "harness/base/error.h"
 #include "harness/plan/case.h"
+#include "harness/train/fill_totals.h"
 
 namespace dettax {
 
@@ -53,6 +54,7 @@ struct Reply {
   std::map<std::string, std::string> engaged;
   std::vector<std::vector<double>> step_time_seconds;  // [rank][step]
   double cpu_seconds = 0;                              // used by the worker during this request
+  FillTotals fills;                                    // of rank 0 during this request
   int64_t memory_peak_bytes = 0;
 };
 

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <exception>
 #include <mutex>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -110,6 +111,7 @@ void RankPool::State::end() {
 RankPool::RankPool(const ArmSpec& spec, StatusPage& page) : state_(std::make_unique<State>()) {
   const int ranks = spec.planned.layout.ranks();
   const int threads = spec.planned.topology.threads_per_rank;
+  const uint64_t group_seed = std::random_device{}();
   if (ranks < 1 || ranks > StatusPage::kMaxRanks) {
     throw Error(ErrorKind::unsupported, fmt::format("{} ranks in one process; 1 to {} are possible",
                                                     ranks, StatusPage::kMaxRanks));
@@ -130,7 +132,7 @@ RankPool::RankPool(const ArmSpec& spec, StatusPage& page) : state_(std::make_uni
       context.train = std::make_unique<TrainStep>(spec.planned, spec.mode, *context.device,
                                                   *context.communicator);
       context.visible = context.train.get();
-      context.faults = std::make_unique<FaultObserver>(spec, context.rank, *context.device);
+      context.faults = std::make_unique<FaultInjector>(spec, context.rank, *context.device, group_seed);
     });
   } catch (...) {
     state_->end();

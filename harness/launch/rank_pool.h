@@ -22,7 +22,7 @@ struct RankContext {
   std::unique_ptr<Communicator> communicator;
   std::unique_ptr<Device> device;
   std::unique_ptr<TrainStep> train;
-  std::unique_ptr<FaultObserver> faults;
+  std::unique_ptr<FaultInjector> faults;
   std::atomic<const TrainStep*> visible = nullptr;  // `train` once it is built, for other threads
 };
 

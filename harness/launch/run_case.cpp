@@ -11,6 +11,8 @@
 #include "harness/base/format.h"
 #include "harness/device/cpu/gemm.h"
 #include "harness/evidence/assemble.h"
+#include "harness/launch/arm_comparison.h"
+#include "harness/launch/environment_audit.h"
 #include "harness/launch/ledgers.h"
 #include "harness/launch/memory.h"
 #include "harness/launch/timed_group.h"
@@ -51,6 +53,7 @@ ArmResult planned_result(const ArmSpec& spec) {
   result.mode = spec.mode.name;
   result.mode_hash = spec.mode.hash;
   result.environment = spec.mode.environment;
+  result.environment_before = standing_values(spec.mode.environment);
   result.memory_estimate_bytes = estimate_memory(spec.planned, spec.mode).total();
   for (const KnobInfo& info : knob_table()) {
     result.knobs[std::string(info.name)] = knob_value(spec.mode.knobs, info.knob);
@@ -119,6 +122,7 @@ Record CaseRunner::run() {
     record_.arms.push_back(std::move(arm.result));
   }
   record_.precision_note = emulation_note(planned_);
+  compare_arms(record_, context_.folder, suite_.measure.confidence);
   record_.duration_seconds = elapsed_seconds();
   judge(record_, suite_);
   return std::move(record_);
@@ -212,6 +216,7 @@ void CaseRunner::take(const Measurement& measurement, const std::vector<Arm*>& a
     result.warmup_step_time_seconds = measurement.warmup_step_seconds.at(i);
     result.step_time_seconds = step_time(result.blocks, suite_.measure.confidence);
     result.memory_peak_bytes = arms[i]->group->memory_peak_bytes();
+    result.fills_per_step = arms[i]->group->fills_per_step();
     if (result.step_time_seconds && result.step_time_seconds->value > 0) {
       result.tokens_per_second =
           static_cast<double>(planned_.tokens_per_step()) / result.step_time_seconds->value;

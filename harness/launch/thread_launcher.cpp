@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "harness/launch/launcher.h"
+#include "harness/launch/fill_mean.h"
 #include "harness/launch/worker_process.h"
 
 namespace dettax {
@@ -26,12 +27,14 @@ class ThreadGroup : public ArmGroup {
   const std::map<std::string, std::string>& engaged() const override { return engaged_; }
   int64_t memory_peak_bytes() const override { return memory_peak_bytes_; }
   int64_t process_id() const override { return worker_.pid(); }
+  Fills fills_per_step() const override { return fills_.per_step(); }
 
   StepsRun run_steps(int steps) override {
     Reply reply = request(request::Steps{steps}, steps, true);
     if (!reply.ok && reply.kind == ErrorKind::numeric) throw_non_finite(reply);
     throw_unless_ok(reply);
-    return {std::move(reply.step_time_seconds), reply.cpu_seconds};
+    fills_.add(reply.fills, steps);
+    return {std::move(reply.step_time_seconds), reply.cpu_seconds, reply.fills};
   }
 
   void write_ledger(uint64_t seed, int steps, const std::filesystem::path& path) override {
@@ -67,6 +70,7 @@ class ThreadGroup : public ArmGroup {
   WorkerProcess worker_;
   std::map<std::string, std::string> engaged_;
   int64_t memory_peak_bytes_ = 0;
+  FillMean fills_;
 };
 
 class ThreadLauncher : public Launcher {

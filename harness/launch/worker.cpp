@@ -13,6 +13,7 @@
 #include "harness/device/cpu/gemm.h"
 #include "harness/evidence/ledger.h"
 #include "harness/launch/crash_handler.h"
+#include "harness/launch/environment_audit.h"
 #include "harness/launch/non_finite.h"
 #include "harness/launch/protocol.h"
 #include "harness/launch/rank_pool.h"
@@ -35,18 +36,27 @@ double cpu_seconds_used() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
+// One step of one rank. An op without a deterministic version is named with its place: it knows of none.
+StepResult step_with_place(RankContext& context) {
+  try {
+    return context.train->step();
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::nondeterministic) throw;
+    throw Error(error.kind(), fmt::format("{}; it ended step {}, rank {}, op {}", error.what(),
+                                          context.train->steps_done(), context.rank,
+                                          context.train->current_op()));
+  }
+}
+
 // One step of one rank with the faults that are due.
-StepResult step_with_faults(RankContext& context, StepObserver* observer) {
+StepResult step_with_faults(RankContext& context,
+                            FaultInjector::Steps steps = FaultInjector::Steps::measured) {
   const int64_t number = context.train->steps_done();
   context.status.step.store(number, std::memory_order_relaxed);
-  if (!context.faults->due(number)) {
-    context.train->observe(observer);
-    return context.train->step();
-  }
-  context.train->observe(context.faults.get());
-  context.faults->begin_step(number, observer);
-  const StepResult result = context.train->step();
-  context.train->observe(nullptr);
+  if (!context.faults->begin_step(number, steps)) return step_with_place(context);
+  context.train->inject(context.faults.get());
+  const StepResult result = step_with_place(context);
+  context.train->inject(nullptr);
   context.faults->end_step();
   return result;
 }
@@ -59,12 +69,16 @@ void wait_until(Clock::time_point end) {
 double timed_step(RankContext& context, StepResult& result) {
   const double slow_ratio = context.faults->slow_ratio(context.train->steps_done());
   const Clock::time_point start = Clock::now();
-  result = step_with_faults(context, nullptr);
+  result = step_with_faults(context);
   if (slow_ratio > 0) {
     const auto longer = std::chrono::duration<double>(seconds_since(start) * (1 + slow_ratio));
     wait_until(start + std::chrono::duration_cast<Clock::duration>(longer));
   }
   return seconds_since(start);
+}
+
+FillTotals difference(const FillTotals& after, const FillTotals& before) {
+  return {after.count - before.count, after.bytes - before.bytes, after.time_ns - before.time_ns};
 }
 
 class Worker {
@@ -113,10 +127,9 @@ std::map<std::string, std::string> Worker::engaged() const {
     out[std::string(info.name)] =
         acts(info.knob, spec_.planned) ? knob_value(spec_.mode.knobs, info.knob) : "";
   }
+  const Variables at_start = start_environment();
   for (const auto& [name, value] : spec_.mode.environment) {
-    const char* found =
-        std::getenv(name.c_str());  // NOLINT(concurrency-mt-unsafe): nobody sets any
-    out[name] = found == nullptr ? "(not set)" : found;
+    out[name] = found_setting(name, at_start);
   }
   out["ranks"] = std::to_string(pool_->size());
   out["threads_per_rank"] = std::to_string(spec_.planned.topology.threads_per_rank);
@@ -143,6 +156,7 @@ Reply Worker::handle(const request::Steps& steps) {
   reply.step_time_seconds.resize(static_cast<size_t>(pool().size()));
   const double cpu_before = cpu_seconds_used();
   pool().run([&](RankContext& context) {
+    const FillTotals fills_before = context.train->fills();
     auto& times = reply.step_time_seconds[static_cast<size_t>(context.rank)];
     times.reserve(static_cast<size_t>(steps.count));
     context.communicator->barrier();  // all are awake before the first step is timed
@@ -160,6 +174,7 @@ Reply Worker::handle(const request::Steps& steps) {
       }
       break;
     }
+    if (context.rank == 0) reply.fills = difference(context.train->fills(), fills_before);
   });
   reply.cpu_seconds = cpu_seconds_used() - cpu_before;
   return reply;
@@ -178,7 +193,8 @@ Reply Worker::handle(const request::WriteLedger& ledger) {
   out.ranks.resize(static_cast<size_t>(pool().size()));
   pool().run([&](RankContext& context) {
     out.ranks[static_cast<size_t>(context.rank)] =
-        record_ledger(*context.train, *context.device, ledger.seed, ledger.steps);
+        record_ledger(*context.train, *context.device, ledger.seed, ledger.steps,
+                      [&] { return step_with_faults(context, FaultInjector::Steps::ledger); });
   });
   std::ofstream file(ledger.path);
   write_ledger(file, out);
@@ -202,7 +218,8 @@ Reply Worker::handle(const request::FindNonFinite& find) {
       observer.begin_step(step);
       // An update that was not finite shows in the loss of the step after it.
       const bool watched = step + 1 >= find.step;
-      step_with_faults(context, watched ? &observer : nullptr);
+      context.train->observe(watched ? &observer : nullptr);
+      step_with_faults(context);
     }
     context.train->observe(nullptr);
     found[static_cast<size_t>(context.rank)] = observer.first();

@@ -50,14 +50,20 @@ std::optional<Verdict> broken_arm(const Record& record) {
 
 std::optional<Verdict> not_engaged(const Record& record) {
   for (const ArmResult& arm : record.arms) {
-    for (const auto& [knob, asked] : arm.knobs) {
-      const auto found = arm.engaged.find(knob);
-      if (found == arm.engaged.end() || found->second.empty() || found->second == asked) continue;
-      return make_verdict("mode_not_engaged", fmt::format("{}: {} was to be {} and is {}.", arm.arm,
-                                                          knob, asked, found->second));
+    for (const auto* settings : {&arm.knobs, &arm.environment}) {
+      for (const auto& [name, asked] : *settings) {
+        const auto found = arm.engaged.find(name);
+        if (found == arm.engaged.end() || found->second.empty() || found->second == asked) continue;
+        return make_verdict("mode_not_engaged", fmt::format("{}: {} was to be {} and is {}.",
+                                                            arm.arm, name, asked, found->second));
+      }
     }
   }
   return std::nullopt;
+}
+
+std::string cause_words(const ScopeEvidence& scope) {
+  return scope.cause.empty() ? "" : fmt::format(" Cause: {}; {}.", scope.cause, scope.advice);
 }
 
 std::optional<Verdict> missing_evidence(const Record& record, const Suite& suite) {
@@ -69,9 +75,13 @@ std::optional<Verdict> missing_evidence(const Record& record, const Suite& suite
     if (evidence->reproducible) continue;
     for (const ScopeEvidence& scope : evidence->scopes) {
       if (scope.tested && !scope.equal)
-        return make_verdict("not_reproducible", fmt::format("{}, {}: {}.", mode.name, scope.scope,
-                                                            scope.first_difference));
+        return make_verdict("not_reproducible",
+                            fmt::format("{}, {}: {}.{}", mode.name, scope.scope,
+                                        scope.first_difference, cause_words(scope)));
     }
+    if (evidence->ranks.tested && !evidence->ranks.equal)
+      return make_verdict("not_reproducible", fmt::format("{}: ranks disagree: {}.", mode.name,
+                                                          evidence->ranks.first_difference));
     return make_verdict("no_evidence", mode.name + ": no scope that counts was tested.");
   }
   return std::nullopt;

@@ -106,11 +106,16 @@ struct Optimizer {
 // injections says so.
 struct Injection {
   std::string kind;  // slow | crash | hang | nan | nan_once (strikes once, not in replays)
+                     // | reorder (an op's sums end as in another order, another one in every run)
+                     // | reorder_collectives (so do the reductions over ranks, on all ranks alike)
+                     // | no_deterministic_version (the op refuses, as a framework's would)
   std::string arm;   // the arm it applies to; empty: every arm
   int rank = 0;
-  int64_t step = 0;  // counted from the start of the process' measuring; for nan, crash and hang
+  int64_t step = 0;  // counted from the start of the process' measuring or of a ledger; for nan,
+                     // crash and hang; for slow and reorder the first of many
   std::string op;    // path prefix of the op it strikes, e.g. "forward/layer1/attention"; empty:
                      // start of the step
+  std::string tensor;  // of that op, e.g. "dq", for nan and reorder; empty: the first it shows
   double ratio = 0;  // slow: 0.03 makes each step 3 % longer
 };
 

@@ -77,16 +77,27 @@ void read_optimizer(MapReader& reader, Optimizer& optimizer) {
 Injection read_injection(const Yaml& node, const std::string& key, int ranks) {
   MapReader reader(node, key);
   Injection injection;
-  const std::vector<std::string> kinds = {"slow", "crash", "hang", "nan", "nan_once"};
+  const std::vector<std::string> kinds = {"slow",
+                                          "crash",
+                                          "hang",
+                                          "nan",
+                                          "nan_once",
+                                          "reorder",
+                                          "reorder_collectives",
+                                          "no_deterministic_version"};
   injection.kind = kinds[read_word(reader.require("kind"), reader.path("kind"), kinds)];
   reader.text("arm", injection.arm);
   reader.integer("rank", injection.rank, {0, ranks - 1});
   reader.integer("step", injection.step, {0, 1'000'000'000});
   reader.text("op", injection.op);
+  reader.text("tensor", injection.tensor);
   reader.number("ratio", injection.ratio, {0, 1000});
   reader.finish();
   if (injection.kind == "slow" && injection.ratio == 0) {
     throw reader.fault("ratio", "is missing; 0.03 makes each step 3 % longer");
+  }
+  if (injection.kind == "reorder" && injection.op.empty()) {
+    throw reader.fault("op", "is missing; backward/layer1/attention is one");
   }
   return injection;
 }

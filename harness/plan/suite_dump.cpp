@@ -59,6 +59,7 @@ Yaml injections_yaml(const std::vector<Injection>& injections) {
                               {"rank", integer(injection.rank)},
                               {"step", integer(injection.step)},
                               {"op", text(injection.op)},
+                              {"tensor", text(injection.tensor)},
                               {"ratio", number(injection.ratio)}}));
   }
   return yaml_list(std::move(items));

@@ -1,5 +1,7 @@
 #include "harness/train/step_context.h"
 
+#include <chrono>
+
 namespace dettax {
 namespace {
 
@@ -16,7 +18,11 @@ int64_t site_of(int64_t layer, Op op) {
 const Tensor& StepContext::fresh(const Tensor& tensor) {
   if (!knobs.memory_fill || !tensor) return tensor;
   begin(Op::memory_fill);
+  const auto start = std::chrono::steady_clock::now();
   ops.fill_bytes(tensor, 0xFF);
+  fills.time_ns += (std::chrono::steady_clock::now() - start).count();
+  fills.count += 1;
+  fills.bytes += tensor.bytes();
   return tensor;
 }
 

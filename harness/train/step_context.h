@@ -8,6 +8,7 @@
 #include "harness/plan/case.h"
 #include "harness/plan/local_sizes.h"
 #include "harness/train/activations.h"
+#include "harness/train/fill_totals.h"
 #include "harness/train/model_layout.h"
 #include "harness/train/operands.h"
 #include "harness/train/parameters.h"
@@ -39,6 +40,7 @@ struct StepContext {
   int64_t first_sample = 0;  // of this micro-batch, in the global batch
   int gradient_copy = 0;     // where this micro-batch's gradients go
   bool accumulate = false;   // and whether something is there already
+  FillTotals fills = {};
   Phase phase = Phase::forward;
   int64_t layer = kNoLayer;
 

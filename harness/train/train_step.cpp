@@ -287,6 +287,8 @@ void TrainStep::fingerprint(const FingerprintSink& sink) const {
 const std::vector<TrainStep::Parameter>& TrainStep::parameters() const { return impl_->named; }
 const Mesh& TrainStep::mesh() const { return impl_->mesh; }
 
+FillTotals TrainStep::fills() const { return impl_->context.fills; }
+
 double TrainStep::flops_per_step() const {
   return dettax::flops_per_step(impl_->planned.model, tokens_per_step(),
                                 impl_->planned.batch.sequence_length);

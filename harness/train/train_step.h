@@ -12,6 +12,7 @@
 #include "harness/comm/mesh.h"
 #include "harness/device/device.h"
 #include "harness/plan/case.h"
+#include "harness/train/fill_totals.h"
 #include "harness/train/model_layout.h"
 #include "harness/train/observer.h"
 
@@ -66,6 +67,8 @@ class TrainStep {
   const std::vector<Parameter>& parameters() const;
   // The groups it communicates in; each keeps count of what went over it.
   const Mesh& mesh() const;
+
+  FillTotals fills() const;
 
   double flops_per_step() const;
   int64_t tokens_per_step() const;  // of the global batch

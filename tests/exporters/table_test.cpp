@@ -61,7 +61,7 @@ Record inconclusive() {
   record.case_id = "gpt2-124m.fp32.dp1.t2.b4x64";
   record.planned.model.layers = 2;
   record.planned.model.published_layers = 12;
-  record.planned.injections = {{"slow", "deterministic", 0, 0, "", 0.03}};
+  record.planned.injections = {{"slow", "deterministic", 0, 0, "", "", 0.03}};
   record.taxes[0].control_ratio.reset();
   record.taxes[0].min_detectable_overhead_ratio = std::numeric_limits<double>::infinity();
   record.taxes[0].warnings = {

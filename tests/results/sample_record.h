@@ -97,8 +97,8 @@ inline Record sample_record() {
   tax.published = true;
   tax.drift_ratio_per_hour = -0.01;
   record.taxes = {tax};
-  const ScopeEvidence equal_twice{"same_process", true, true, 480, 2, "", ""};
-  const ScopeEvidence equal_again{"relaunch", true, true, 480, 2, "", ""};
+  const ScopeEvidence equal_twice{"same_process", true, true, 480, 2, "", "", "", ""};
+  const ScopeEvidence equal_again{"relaunch", true, true, 480, 2, "", "", "", ""};
   const ScopeEvidence differs{"same_process",
                               true,
                               false,
@@ -106,14 +106,17 @@ inline Record sample_record() {
                               2,
                               "step 0, rank 0, backward/layer1/attention: dqkv differs (97 later "
                               "entries differ downstream)",
-                              "backward/layer1/attention"};
+                              "backward/layer1/attention",
+                              "order of sums: attention",
+                              "knob attention: ordered is to fix it"};
   record.evidence.arms = {
-      {"fast", false, {differs}, std::string(32, 'a'), "tiny.fast.ledger.jsonl"},
+      {"fast", false, {differs}, std::string(32, 'a'), "tiny.fast.ledger.jsonl", {}},
       {"deterministic",
        true,
        {equal_twice, equal_again},
        std::string(32, 'b'),
-       "tiny.deterministic.ledger.jsonl"}};
+       "tiny.deterministic.ledger.jsonl",
+       {true, true, 96, ""}}};
   record.evidence.fast_differed = true;
   record.verdict = make_verdict("within_limit", "deterministic: +1.6 %, limit +10.0 %.");
   record.duration_seconds = 21.5;

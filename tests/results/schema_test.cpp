@@ -59,7 +59,7 @@ TEST_F(RecordSchema, FitsARecordWithMissingNumbers) {
   record.arms[0].failure_code = "non_finite";
   record.arms[0].failure = "step 3, rank 0";
   record.planned.model.moe.reset();
-  record.planned.injections = {{"slow", "deterministic", 0, 0, "", 0.03}};
+  record.planned.injections = {{"slow", "deterministic", 0, 0, "", "", 0.03}};
   record.verdict = make_verdict("not_resolved", "");
   record.verdict.seconds_needed = 30;
   EXPECT_EQ(check(to_json(record)), 0);

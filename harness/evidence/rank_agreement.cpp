@@ -1,0 +1,59 @@
+#include "harness/evidence/rank_agreement.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "harness/base/text.h"
+
+namespace dettax {
+namespace {
+
+bool is_copied(const LedgerEntry& entry) {
+  if (entry.path == "result" || entry.path == "state") return true;
+  return entry.path.starts_with("reduce/") && !entry.tensor.ends_with("before");
+}
+
+// Sharding of the optimizer and experts give each rank something else of the same name.
+bool ranks_are_copies(const Ledger& ledger) {
+  const auto ranks = static_cast<int64_t>(ledger.ranks.size());
+  if (ranks < 2 || ranks != ledger.data_parallel) return false;
+  for (const std::string& part : split(ledger.case_id, '.')) {
+    if (part.starts_with("zero") || part.starts_with("ep")) return false;
+  }
+  return true;
+}
+
+std::vector<const LedgerEntry*> copied(const std::vector<LedgerEntry>& rank) {
+  std::vector<const LedgerEntry*> entries;
+  for (const LedgerEntry& entry : rank) {
+    if (is_copied(entry)) entries.push_back(&entry);
+  }
+  return entries;
+}
+
+}  // namespace
+
+RankAgreement ranks_agreement(const Ledger& ledger) {
+  RankAgreement agreement;
+  if (!ranks_are_copies(ledger)) return agreement;
+  agreement.tested = true;
+  const auto first = copied(ledger.ranks.front());
+  for (size_t rank = 1; rank < ledger.ranks.size(); ++rank) {
+    const auto other = copied(ledger.ranks[rank]);
+    for (size_t i = 0; i < std::max(first.size(), other.size()); ++i) {
+      ++agreement.compared;
+      if (i < first.size() && i < other.size() && *first[i] == *other[i]) continue;
+      const LedgerEntry& at = i < first.size() ? *first[i] : *other[i];
+      agreement.first_difference = fmt::format("step {}, {}: {} of rank {} is not that of rank 0",
+                                               at.step, at.path, at.tensor, rank);
+      return agreement;
+    }
+  }
+  agreement.equal = agreement.compared > 0;
+  return agreement;
+}
+
+}  // namespace dettax

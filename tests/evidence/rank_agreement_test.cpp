@@ -1,0 +1,38 @@
+#include "harness/evidence/rank_agreement.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/evidence/ledgers.h"
+
+namespace dettax {
+namespace {
+
+TEST(RanksAgreement, ComparesWhatReductionsMadeEqualAndNothingElse) {
+  const Ledger ledger = sample_ledger();
+  const RankAgreement agreement = ranks_agreement(ledger);
+  EXPECT_TRUE(agreement.tested);
+  EXPECT_TRUE(agreement.equal) << agreement.first_difference;
+  EXPECT_EQ(agreement.compared, 2 + 3 * 3);
+}
+
+TEST(RanksAgreement, ARankWithOtherBitsIsNamed) {
+  Ledger ledger = sample_ledger();
+  entry(ledger, 1, 1, "reduce/gradients", "weight.grad").value = of(99);
+  const RankAgreement agreement = ranks_agreement(ledger);
+  EXPECT_TRUE(agreement.tested);
+  EXPECT_FALSE(agreement.equal);
+  EXPECT_EQ(agreement.first_difference,
+            "step 1, reduce/gradients: weight.grad of rank 1 is not that of rank 0");
+}
+
+TEST(RanksAgreement, IsNotTestedWhereRanksAreNoCopies) {
+  Ledger one = sample_ledger();
+  one.ranks.pop_back();
+  EXPECT_FALSE(ranks_agreement(one).tested);
+  Ledger sharded = sample_ledger();
+  sharded.case_id = "tiny.fp32.dp2.zero1.t1.b8x64";
+  EXPECT_FALSE(ranks_agreement(sharded).tested);
+}
+
+}  // namespace
+}  // namespace dettax
