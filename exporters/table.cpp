@@ -176,6 +176,16 @@ class CaseBlock {
                                 : "fast did not differ: " + evidence.blindness,
          evidence.fast_differed ? " " : "!",
          evidence.fast_differed ? Colour::none : Colour::yellow);
+    controls(evidence.controls);
+  }
+
+  // Each ordering knob weakened alone.
+  void controls(const std::vector<KnobControl>& all) {
+    if (all.empty()) return;
+    const bool bad = std::any_of(all.begin(), all.end(), [](const KnobControl& control) {
+      return control.status == ControlStatus::misplaced;
+    });
+    line("controls " + control_words(all), bad ? "!" : " ", bad ? Colour::yellow : Colour::none);
   }
 
   void evidence_grid(const Evidence& evidence) {

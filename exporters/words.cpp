@@ -1,8 +1,11 @@
 #include "exporters/words.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <ostream>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -62,6 +65,34 @@ std::string time_interval(const Estimate& seconds) {
   if (!same) return fmt::format("[{}, {}]", low, high);
   return fmt::format("[{}, {}]{}", low.substr(0, low_unit), high.substr(0, high_unit),
                      high.substr(high_unit));
+}
+
+std::string control_words(const std::vector<KnobControl>& controls) {
+  constexpr std::array<std::pair<ControlStatus, const char*>, 4> kGroups{{
+      {ControlStatus::caught, "caught"},
+      {ControlStatus::misplaced, "at another op"},
+      {ControlStatus::not_shown, "not shown"},
+      {ControlStatus::not_run, "not run"},
+  }};
+  std::string words;
+  for (const auto& [status, name] : kGroups) {
+    std::vector<std::pair<std::string, std::string>> by_reason;  // reason -> knobs
+    for (const KnobControl& control : controls) {
+      if (control.status != status) continue;
+      auto same = std::find_if(by_reason.begin(), by_reason.end(),
+                               [&](const auto& one) { return one.first == control.reason; });
+      if (same == by_reason.end()) same = by_reason.insert(same, {control.reason, ""});
+      same->second += " " + control.knob;
+    }
+    for (size_t i = 0; i < by_reason.size(); ++i) {
+      const auto& [reason, knobs] = by_reason[i];
+      if (i == 0) words += fmt::format("{}{}:", words.empty() ? "" : "; ", name);
+      if (i > 0) words += ",";
+      words += knobs;
+      if (!reason.empty()) words += fmt::format(" ({})", reason);
+    }
+  }
+  return words;
 }
 
 void write_exit_code(std::ostream& out, ExitCode code, const TableStyle& style) {

@@ -2,6 +2,7 @@
 
 #include <iosfwd>
 #include <string>
+#include <vector>
 
 #include "exporters/table.h"
 #include "exporters/text_layout.h"
@@ -19,6 +20,8 @@ std::string upper(std::string word);          // ASCII
 std::string percent(double ratio);            // 1.031 -> "+3.10 %"; "unknown" if it is not finite
 std::string interval(const Estimate& ratio);  // "[+2.10, +4.05] %"
 std::string time_interval(const Estimate& seconds);  // "[12.2, 12.4] ms"
+// "caught: gemm norm; not shown: collectives (one rank)"; empty if there are none.
+std::string control_words(const std::vector<KnobControl>& controls);
 // "exit code 1: verdict fail ..."
 void write_exit_code(std::ostream& out, ExitCode code, const TableStyle& style);
 

@@ -18,6 +18,20 @@ const char* to_string(Status status) {
   return "error";
 }
 
+const char* to_string(ControlStatus status) {
+  switch (status) {
+    case ControlStatus::caught:
+      return "caught";
+    case ControlStatus::misplaced:
+      return "misplaced";
+    case ControlStatus::not_shown:
+      return "not_shown";
+    case ControlStatus::not_run:
+      return "not_run";
+  }
+  return "not_run";
+}
+
 const std::vector<ReasonInfo>& reason_table() {
   static const std::vector<ReasonInfo> table = {
       {"within_limit", Status::pass, ExitCode::pass, "The overhead is within the limit."},

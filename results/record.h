@@ -136,11 +136,29 @@ struct ArmEvidence {
   std::string ledger_file;    // beside the record
   RankAgreement ranks;
 };
+// A deterministic arm with one ordering knob at its fast value, put through the same comparison of
+// runs as the arm itself: whether the case would have shown it.
+enum class ControlStatus {
+  caught,     // its runs differed, first at an op that the knob acts on
+  misplaced,  // they differed, but first at another op
+  not_shown,  // they did not, or could not
+  not_run,
+};
+const char* to_string(ControlStatus status);
+struct KnobControl {
+  std::string arm;
+  std::string knob;
+  ControlStatus status = ControlStatus::not_run;
+  int64_t runs = 0;      // made under stress
+  std::string first_op;  // path of the first difference; empty if there was none
+  std::string reason;    // why it was not shown, not run or misplaced; empty if caught
+};
 struct Evidence {
   std::vector<ArmEvidence> arms;
   bool fast_differed = false;
   std::string blindness;  // why the comparison could not have shown a difference, or that there is
                           // nothing to pay for; empty if it could
+  std::vector<KnobControl> controls;
 };
 
 struct Verdict {

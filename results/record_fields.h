@@ -13,6 +13,8 @@ namespace dettax::record_fields {
 
 inline constexpr std::array kStatuses{Status::pass, Status::fail, Status::inconclusive,
                                       Status::skipped, Status::error};
+inline constexpr std::array kControlStatuses{ControlStatus::caught, ControlStatus::misplaced,
+                                             ControlStatus::not_shown, ControlStatus::not_run};
 inline constexpr std::array kNorms{NormKind::layer_norm, NormKind::rms_norm};
 inline constexpr std::array kActivations{Activation::gelu, Activation::swiglu};
 inline constexpr std::array kSchedules{PipelineSchedule::gpipe, PipelineSchedule::one_f_one_b,
@@ -154,10 +156,21 @@ void fields(Archive& archive, ArmEvidence& value) {
 }
 
 template <class Archive>
+void fields(Archive& archive, KnobControl& value) {
+  archive("arm", value.arm);
+  archive("knob", value.knob);
+  archive.choice("status", value.status, kControlStatuses);
+  archive("runs", value.runs);
+  archive("first_op", value.first_op);
+  archive("reason", value.reason);
+}
+
+template <class Archive>
 void fields(Archive& archive, Evidence& value) {
   archive("arms", value.arms);
   archive("fast_differed", value.fast_differed);
   archive("blindness", value.blindness);
+  archive("controls", value.controls);
 }
 
 template <class Archive>

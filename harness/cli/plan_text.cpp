@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "harness/base/format.h"
+#include "harness/launch/controls.h"
 #include "harness/launch/guards.h"
 #include "harness/launch/ledgers.h"
 #include "harness/launch/memory.h"
@@ -78,8 +79,9 @@ double estimate_case_seconds(const Case& planned, const Suite& suite, int cores)
   const auto arms = static_cast<double>(suite.modes.size() + 2);
   const double runs = ledger_runs(planned, suite);
   const double warmup = arms * suite.measure.warmup_steps_max * step;
+  const double ledger = kLedgerStepFactor * suite.evidence.steps * step;
   const double ledgers =
-      runs * (kGroupStartSeconds + kLedgerStepFactor * suite.evidence.steps * step);
+      runs * (kGroupStartSeconds + ledger) + control_ledgers(planned, suite) * ledger;
   return arms * kGroupStartSeconds + warmup + suite.measure.budget_seconds + ledgers;
 }
 

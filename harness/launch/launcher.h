@@ -32,8 +32,12 @@ class ArmGroup {
   // Knob or variable -> what runs, as found in the processes after start.
   virtual const std::map<std::string, std::string>& engaged() const = 0;
   virtual StepsRun run_steps(int steps) = 0;
-  // Trains `steps` steps from a reset and writes the ledger to `path`.
-  virtual void write_ledger(uint64_t seed, int steps, const std::filesystem::path& path) = 0;
+  // Trains `steps` steps from a reset and writes the ledger to `path`. A `stress` other than 0 seeds
+  // random delays between threads and between ranks.
+  virtual void write_ledger(uint64_t seed, int steps, const std::filesystem::path& path,
+                            uint64_t stress = 0) = 0;
+  // From now on the group trains under its mode with this knob alone at its fast value.
+  virtual void weaken(Knob knob) = 0;
   virtual int64_t memory_peak_bytes() const = 0;  // of the largest process so far
   virtual int64_t process_id() const = 0;         // of rank 0's process
   virtual Fills fills_per_step() const { return {}; }  // mean over the steps run so far

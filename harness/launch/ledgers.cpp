@@ -74,23 +74,27 @@ LedgerRuns::LedgerRuns(const EvidenceSettings& settings, Launcher& launcher,
       folder_(std::move(folder)),
       on_run_(std::move(on_run)) {}
 
-void LedgerRuns::write(ArmGroup& group, const std::string& scope, const std::string& label) {
+void LedgerRuns::write(ArmGroup& group, const std::string& scope, const std::string& label,
+                       uint64_t stress) {
   const std::string& arm = group.spec().arm;
   on_run_(fmt::format("{}, {}", arm, label));
   const std::filesystem::path path = folder_ / (file_name(arm + "." + label) + ".ledger.jsonl");
-  group.write_ledger(group.spec().planned.seed, settings_.steps, path);
+  group.write_ledger(group.spec().planned.seed, settings_.steps, path, stress);
   files_.push_back({arm, scope, path});
 }
 
 void LedgerRuns::in_process(ArmGroup& group, int runs) {
-  for (int run = 1; run <= runs; ++run) write(group, "same_process", fmt::format("run {}", run));
+  for (int run = 1; run <= runs; ++run) {
+    const uint64_t stress = run == 1 ? 0 : next_stress_++;
+    write(group, "same_process", fmt::format("run {}", run), stress);
+  }
 }
 
 void LedgerRuns::in_fresh_group(const ArmSpec& spec, const std::string& scope,
                                 const std::string& label) {
   on_run_(fmt::format("{}, {}: starting", spec.arm, label));
   const auto group = launcher_.start(spec, file_name(spec.arm + "." + label));
-  write(*group, scope, label);
+  write(*group, scope, label, next_stress_++);
 }
 
 void LedgerRuns::relaunched(const ArmSpec& spec) {

@@ -18,8 +18,8 @@ struct LedgerFile {
   std::filesystem::path path;
 };
 
-// Runs arms once more and keeps what they computed. `on_run` is told before each run what it is,
-// for people.
+// Runs arms once more and keeps what they computed: the first run of a group that was timed as timed
+// steps run, all others under stress. `on_run` is told before each run what it is, for people.
 class LedgerRuns {
  public:
   LedgerRuns(const EvidenceSettings& settings, Launcher& launcher, std::filesystem::path folder,
@@ -35,13 +35,14 @@ class LedgerRuns {
 
  private:
   void in_fresh_group(const ArmSpec& spec, const std::string& scope, const std::string& label);
-  void write(ArmGroup& group, const std::string& scope, const std::string& label);
+  void write(ArmGroup& group, const std::string& scope, const std::string& label, uint64_t stress);
 
   const EvidenceSettings& settings_;
   Launcher& launcher_;
   std::filesystem::path folder_;
   std::function<void(const std::string&)> on_run_;
   std::vector<LedgerFile> files_;
+  uint64_t next_stress_ = 1;
 };
 
 // Reads them back, by arm and scope in the order they were written; files are named relative to `folder`.

@@ -64,8 +64,15 @@ json to_message(const request::Steps& steps) {
 }
 
 json to_message(const request::WriteLedger& ledger) {
-  return {
-      {"request", "ledger"}, {"seed", ledger.seed}, {"steps", ledger.steps}, {"path", ledger.path}};
+  return {{"request", "ledger"},
+          {"seed", ledger.seed},
+          {"steps", ledger.steps},
+          {"path", ledger.path},
+          {"stress", ledger.stress}};
+}
+
+json to_message(const request::Weaken& weaken) {
+  return {{"request", "weaken"}, {"knob", weaken.knob}};
 }
 
 json to_message(const request::FindNonFinite& find) {
@@ -93,8 +100,10 @@ WorkerRequest request_from(const json& message) {
   if (name == "steps") return request::Steps{message.at("count").get<int>()};
   if (name == "ledger") {
     return request::WriteLedger{message.at("seed").get<uint64_t>(), message.at("steps").get<int>(),
-                                message.at("path").get<std::string>()};
+                                message.at("path").get<std::string>(),
+                                message.at("stress").get<uint64_t>()};
   }
+  if (name == "weaken") return request::Weaken{message.at("knob").get<std::string>()};
   if (name == "find_non_finite") return request::FindNonFinite{message.at("step").get<int64_t>()};
   if (name == "exit") return request::Exit{};
   throw Error(ErrorKind::internal, "worker protocol: unknown request \"" + name + "\"");

@@ -36,6 +36,10 @@ struct WriteLedger {  // reset(seed), then a ledger over `steps` steps at the de
   uint64_t seed = 0;
   int steps = 0;
   std::string path;
+  uint64_t stress = 0;  // seeds delays between threads and ranks; 0: none
+};
+struct Weaken {  // new training steps under the prepared mode with this knob at its fast value
+  std::string knob;
 };
 struct FindNonFinite {  // replays from reset(case seed) to the step that was not finite
   int64_t step = 0;
@@ -43,7 +47,7 @@ struct FindNonFinite {  // replays from reset(case seed) to the step that was no
 struct Exit {};
 }  // namespace request
 using WorkerRequest = std::variant<request::Prepare, request::Steps, request::WriteLedger,
-                                   request::FindNonFinite, request::Exit>;
+                                   request::Weaken, request::FindNonFinite, request::Exit>;
 
 // Fields that a request has no use for stay empty.
 struct Reply {

@@ -41,6 +41,7 @@ int available_cores() {
 }
 
 struct RankPool::State {
+  Case planned;
   std::mutex mutex;
   std::condition_variable wake, done;
   const std::function<void(RankContext&)>* work = nullptr;
@@ -116,6 +117,7 @@ RankPool::RankPool(const ArmSpec& spec, StatusPage& page) : state_(std::make_uni
     throw Error(ErrorKind::unsupported, fmt::format("{} ranks in one process; 1 to {} are possible",
                                                     ranks, StatusPage::kMaxRanks));
   }
+  state_->planned = spec.planned;
   state_->spin = ranks * threads <= available_cores();
   auto communicators = make_thread_communicators(ranks, state_->spin);
   for (int rank = 0; rank < ranks; ++rank) {
@@ -142,6 +144,16 @@ RankPool::RankPool(const ArmSpec& spec, StatusPage& page) : state_(std::make_uni
 
 RankPool::~RankPool() {
   if (state_ && !state_->threads.empty()) state_->end();
+}
+
+void RankPool::rebuild(const Mode& mode) {
+  for (const auto& context : state_->contexts) context->visible = nullptr;
+  run([&](RankContext& context) {
+    context.train.reset();
+    context.train =
+        std::make_unique<TrainStep>(state_->planned, mode, *context.device, *context.communicator);
+    context.visible = context.train.get();
+  });
 }
 
 int RankPool::size() const { return static_cast<int>(state_->contexts.size()); }

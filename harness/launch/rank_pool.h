@@ -36,6 +36,10 @@ class RankPool {
   RankPool(const RankPool&) = delete;
   RankPool& operator=(const RankPool&) = delete;
 
+  // Every rank's training step anew under another mode; the old one goes first, so that weights are
+  // held once.
+  void rebuild(const Mode& mode);
+
   int size() const;
   bool spins() const;  // idle threads poll for a moment: only where there is a core for each
   // work(context) on every rank at once. The first exception aborts the group's communicators and

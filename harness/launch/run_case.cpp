@@ -12,6 +12,7 @@
 #include "harness/device/cpu/gemm.h"
 #include "harness/evidence/assemble.h"
 #include "harness/launch/arm_comparison.h"
+#include "harness/launch/controls.h"
 #include "harness/launch/environment_audit.h"
 #include "harness/launch/ledgers.h"
 #include "harness/launch/memory.h"
@@ -29,6 +30,10 @@ using Clock = std::chrono::steady_clock;
 // Share of a case's progress bar at which each phase begins.
 constexpr double kMeasureFrom = 0.05;
 constexpr double kProveFrom = 0.75;
+constexpr double kControlFrom = 0.9;
+
+// Controls may take as long as the evidence itself, and this long in any case.
+constexpr double kLeastControlSeconds = 10;
 
 // Places of the two arms that every case has.
 constexpr size_t kFast = 0;
@@ -80,6 +85,7 @@ class CaseRunner {
   void measure_arms();
   void take(const Measurement& measurement, const std::vector<Arm*>& arms);
   void prove();
+  void control(const std::filesystem::path& folder, double cap_seconds);
   void fill_taxes();
   void note_failure(Arm& arm, const Error& error, bool started);
   void throw_if_interrupted() const;
@@ -225,13 +231,14 @@ void CaseRunner::take(const Measurement& measurement, const std::vector<Arm*>& a
 }
 
 void CaseRunner::prove() {
+  const double from = elapsed_seconds();
   const std::filesystem::path folder = context_.folder / "ledgers" / record_.case_id;
   std::filesystem::create_directories(folder);
   int done = 0;
   const int total = std::max(1, ledger_runs(planned_, suite_));
   LedgerRuns runs(suite_.evidence, context_.launcher, folder, [&](const std::string& what) {
     const double share = std::min(1.0, static_cast<double>(done++) / total);
-    report("evidence: " + what, kProveFrom + (1 - kProveFrom) * share);
+    report("evidence: " + what, kProveFrom + (kControlFrom - kProveFrom) * share);
   });
   const auto each = [&](const auto& body) {
     for (Arm& arm : arms_) {
@@ -254,8 +261,41 @@ void CaseRunner::prove() {
   each([&](Arm& arm) {
     if (&arm != &arms_[kControl]) runs.relaunched(arm.spec);
   });
-  report("evidence: comparing", 1);
+  report("evidence: comparing", kControlFrom);
   record_.evidence = assemble_evidence(read_ledgers(runs.files(), context_.folder));
+  control(folder, std::max(kLeastControlSeconds, elapsed_seconds() - from));
+}
+
+// Why the controls of an arm would say nothing.
+std::optional<std::string> why_no_controls(const Arm& arm, const Record& record,
+                                           const EvidenceSettings& settings) {
+  if (!settings.controls) return "evidence.controls is off";
+  if (arm.broken()) return arm.spec.arm + " itself broke";
+  for (const ArmEvidence& evidence : record.evidence.arms) {
+    if (evidence.arm == arm.spec.arm && evidence.reproducible) return std::nullopt;
+  }
+  return arm.spec.arm + " itself did not reproduce its bits";
+}
+
+void CaseRunner::control(const std::filesystem::path& folder, double cap_seconds) {
+  const Mode* mode = control_mode(suite_);
+  if (mode == nullptr) return;
+  const auto arm = std::find_if(arms_.begin(), arms_.end(),
+                                [&](const Arm& one) { return one.spec.arm == mode->name; });
+  ControlRuns controls(
+      arm->spec, {suite_.evidence.steps, cap_seconds, folder,
+                  [&](const std::string& what) { report("evidence: " + what, kControlFrom); }});
+  if (const auto reason = why_no_controls(*arm, record_, suite_.evidence)) {
+    controls.explain(*reason);
+  } else {
+    try {
+      controls.run(context_.launcher);
+    } catch (const Error& error) {
+      throw_if_interrupted();
+      controls.explain(error.what());
+    }
+  }
+  record_.evidence.controls = controls.rows();
 }
 
 void CaseRunner::fill_taxes() {

@@ -37,9 +37,14 @@ class ThreadGroup : public ArmGroup {
     return {std::move(reply.step_time_seconds), reply.cpu_seconds, reply.fills};
   }
 
-  void write_ledger(uint64_t seed, int steps, const std::filesystem::path& path) override {
-    checked(request::WriteLedger{seed, steps, path.string()}, kLedgerStepFactor * (steps + 1),
-            false);
+  void write_ledger(uint64_t seed, int steps, const std::filesystem::path& path,
+                    uint64_t stress) override {
+    checked(request::WriteLedger{seed, steps, path.string(), stress},
+            kLedgerStepFactor * (steps + 1), false);
+  }
+
+  void weaken(Knob knob) override {
+    checked(request::Weaken{std::string(knob_name(knob))}, kPrepareFactor, false);
   }
 
  private:

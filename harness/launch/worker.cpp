@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 
 #include "harness/device/cpu/gemm.h"
+#include "harness/evidence/controls.h"
 #include "harness/evidence/ledger.h"
 #include "harness/launch/crash_handler.h"
 #include "harness/launch/environment_audit.h"
@@ -81,6 +82,21 @@ FillTotals difference(const FillTotals& after, const FillTotals& before) {
   return {after.count - before.count, after.bytes - before.bytes, after.time_ns - before.time_ns};
 }
 
+// Delays of each rank's own, for as long as this lives: whatever is thrown, timed steps have none.
+class Stress {
+ public:
+  Stress(Device& device, uint64_t seed, int rank) : device_(device) {
+    constexpr uint64_t kRanks = StatusPage::kMaxRanks;
+    if (seed != 0) device_.set_jitter(seed * kRanks + static_cast<uint64_t>(rank));
+  }
+  ~Stress() { device_.set_jitter(0); }
+  Stress(const Stress&) = delete;
+  Stress& operator=(const Stress&) = delete;
+
+ private:
+  Device& device_;
+};
+
 class Worker {
  public:
   explicit Worker(StatusPage& page) : page_(page) {}
@@ -90,6 +106,7 @@ class Worker {
   Reply handle(const request::Prepare& prepare);
   Reply handle(const request::Steps& steps);
   Reply handle(const request::WriteLedger& ledger);
+  Reply handle(const request::Weaken& weaken);
   Reply handle(const request::FindNonFinite& find);
   Reply handle(const request::Exit&) { return {}; }
 
@@ -99,6 +116,7 @@ class Worker {
 
   StatusPage& page_;
   ArmSpec spec_;
+  Mode mode_;  // that runs: the spec's, or that with one knob weakened
   std::unique_ptr<RankPool> pool_;
 };
 
@@ -140,6 +158,7 @@ std::map<std::string, std::string> Worker::engaged() const {
 
 Reply Worker::handle(const request::Prepare& prepare) {
   spec_ = prepare.spec;
+  mode_ = spec_.mode;
   pool_ = std::make_unique<RankPool>(spec_, page_);
   note_crash_positions(pool_.get());
   Reply reply;
@@ -183,8 +202,8 @@ Reply Worker::handle(const request::Steps& steps) {
 Reply Worker::handle(const request::WriteLedger& ledger) {
   Ledger out;
   out.case_id = spec_.planned.id();
-  out.mode = spec_.mode.name;
-  out.mode_hash = spec_.mode.hash;
+  out.mode = mode_.name;
+  out.mode_hash = mode_.hash;
   out.seed = static_cast<int64_t>(ledger.seed);
   out.steps = ledger.steps;
   out.threads_per_rank = spec_.planned.topology.threads_per_rank;
@@ -192,6 +211,7 @@ Reply Worker::handle(const request::WriteLedger& ledger) {
   out.micro_batch = spec_.planned.batch.micro;
   out.ranks.resize(static_cast<size_t>(pool().size()));
   pool().run([&](RankContext& context) {
+    const Stress stress(*context.device, ledger.stress, context.rank);
     out.ranks[static_cast<size_t>(context.rank)] =
         record_ledger(*context.train, *context.device, ledger.seed, ledger.steps,
                       [&] { return step_with_faults(context, FaultInjector::Steps::ledger); });
@@ -200,6 +220,12 @@ Reply Worker::handle(const request::WriteLedger& ledger) {
   write_ledger(file, out);
   file.close();
   if (!file) throw Error(ErrorKind::infrastructure, "cannot write the ledger " + ledger.path);
+  return {};
+}
+
+Reply Worker::handle(const request::Weaken& weaken) {
+  mode_ = weakened(spec_.mode, knob_named(weaken.knob));
+  pool().rebuild(mode_);
   return {};
 }
 

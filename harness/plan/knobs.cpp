@@ -151,6 +151,8 @@ const std::vector<KnobInfo>& knob_table() {
 
 std::string_view knob_name(Knob knob) { return knob_table().at(static_cast<size_t>(knob)).name; }
 
+Knob knob_named(std::string_view name) { return info_of(name).knob; }
+
 void set_knob(Knobs& knobs, std::string_view name, std::string_view value) {
   const KnobInfo& info = info_of(name);
   const size_t index = value_index(info, value);

@@ -68,5 +68,6 @@ const std::vector<KnobInfo>& knob_table();
 void set_knob(Knobs& knobs, std::string_view name, std::string_view value);
 std::string knob_value(const Knobs& knobs, Knob knob);
 std::string_view knob_name(Knob knob);
+Knob knob_named(std::string_view name);
 
 }  // namespace dettax

@@ -33,6 +33,7 @@ struct EvidenceSettings {
   bool relaunch = true;
   bool other_threads = true;  // for modes that claim invariance
   bool other_ranks = true;
+  bool controls = true;  // each ordering knob weakened alone, to show that the case would tell
 };
 
 // Limits; absent means not judged.

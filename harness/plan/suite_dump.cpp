@@ -84,7 +84,8 @@ Yaml evidence_yaml(const EvidenceSettings& evidence) {
                    {"runs", integer(evidence.runs)},
                    {"relaunch", flag(evidence.relaunch)},
                    {"other_threads", flag(evidence.other_threads)},
-                   {"other_ranks", flag(evidence.other_ranks)}});
+                   {"other_ranks", flag(evidence.other_ranks)},
+                   {"controls", flag(evidence.controls)}});
 }
 
 }  // namespace
@@ -118,7 +119,7 @@ Yaml model_yaml(const Model& model) {
 Yaml mode_yaml(const Mode& mode) {
   Yaml knobs = yaml_map({});
   for (const KnobInfo& info : knob_table()) {
-    knobs.entries.emplace_back(info.name, text(knob_value(mode.knobs, info.knob)));
+    knobs.entries.emplace_back(std::string(info.name), text(knob_value(mode.knobs, info.knob)));
   }
   Yaml environment = yaml_map({});
   for (const auto& [name, value] : mode.environment)

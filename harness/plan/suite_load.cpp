@@ -48,6 +48,7 @@ void read_evidence(MapReader& reader, EvidenceSettings& evidence) {
   keys.flag("relaunch", evidence.relaunch);
   keys.flag("other_threads", evidence.other_threads);
   keys.flag("other_ranks", evidence.other_ranks);
+  keys.flag("controls", evidence.controls);
   keys.finish();
 }
 

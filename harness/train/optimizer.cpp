@@ -17,7 +17,8 @@ void sum_over_ranks(StepContext& c, const Tensor& squares) {
   if (replicas_differ) c.mesh.world().broadcast(squares.f32(), sizeof(float), 0);
 }
 
-// Parameter by parameter in the order of the layout, all into one scalar.
+// Parameter by parameter in the order of the layout, all into one scalar. It is shown after each: a
+// difference of the smallest kind is often lost in the roundings that follow.
 float gradient_norm(StepContext& c) {
   const Tensor& squares = c.buffers.norm_squares;
   c.begin(Op::gradient_norm);
@@ -25,6 +26,7 @@ float gradient_norm(StepContext& c) {
   for (int p = 0; p < static_cast<int>(c.parameters.size()); ++p) {
     if (!c.layout.parameters[static_cast<size_t>(p)].primary) continue;
     c.ops.sum_of_squares({squares, c.gradient(p), true, c.sum(c.knobs.grad_norm)});
+    c.probe.output("squares", squares, 0);
   }
   sum_over_ranks(c, squares);
   c.probe.output("squares", squares, 0);

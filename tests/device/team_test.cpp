@@ -1,5 +1,6 @@
 #include "harness/device/cpu/team.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <ctime>
@@ -129,6 +130,31 @@ TEST(Team, SleepsWhenThereIsNothingToDo) {
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   // Three threads that polled all the time would use far more than a tenth of the time they slept.
   EXPECT_LT(processor_seconds() - before, 0.02);
+}
+
+// The thread that comes first, in each of many runs.
+std::vector<int> first_threads(Team& team, bool after_barrier) {
+  std::vector<int> firsts;
+  for (int i = 0; i < 300; ++i) {
+    std::atomic<int> first{-1};
+    team.run([&](int thread) {
+      if (after_barrier) team.barrier();
+      int nobody = -1;
+      first.compare_exchange_strong(nobody, thread);
+    });
+    firsts.push_back(first);
+  }
+  return firsts;
+}
+
+TEST(Team, UnderJitterEveryThreadComesFirstNowAndThen) {
+  Team team(3, false);
+  team.set_jitter(7);
+  for (bool after_barrier : {false, true}) {
+    const std::vector<int> firsts = first_threads(team, after_barrier);
+    for (int thread = 0; thread < 3; ++thread)
+      EXPECT_GT(std::count(firsts.begin(), firsts.end(), thread), 0) << thread << after_barrier;
+  }
 }
 
 TEST(Team, RefusesToHaveNoThreads) { EXPECT_THROW(Team(0, true), Error); }

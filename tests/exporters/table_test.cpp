@@ -144,6 +144,27 @@ TEST(Table, ANumberThatIsNoneIsUnknown) {
   EXPECT_THAT(table({record}), Not(HasSubstr("nan")));
 }
 
+TEST(Table, SaysWhichKnobsWouldHaveBeenCaught) {
+  Record record = sample_record();
+  EXPECT_THAT(table({record}, {false, 200}),
+              HasSubstr("\n  controls caught: gemm norm; not shown: loss (equal in 12 runs), "
+                        "collectives (one rank)\n"));
+  record.evidence.controls[0].status = ControlStatus::misplaced;
+  record.evidence.controls[0].reason = "first difference at state";
+  EXPECT_THAT(table({record}, {false, 200}),
+              HasSubstr("\n! controls caught: norm; at another op: gemm (first difference at "
+                        "state); not shown: loss"));
+  for (KnobControl& control : record.evidence.controls) {
+    control.status = ControlStatus::not_run;
+    control.reason = "evidence.controls is off";
+  }
+  EXPECT_THAT(table({record}, {false, 200}),
+              HasSubstr("\n  controls not run: gemm norm loss collectives (evidence.controls is "
+                        "off)\n"));
+  record.evidence.controls.clear();
+  EXPECT_THAT(table({record}), Not(HasSubstr("controls")));
+}
+
 TEST(Table, FitsTheTerminal) {
   for (int width : {80, 100})
     EXPECT_LE(widest_line(table(all_kinds(), {false, width})), static_cast<size_t>(width));

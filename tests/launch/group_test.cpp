@@ -92,6 +92,27 @@ TEST_F(Group, EqualRunsLeaveEqualLedgersAndAnotherSeedDoesNot) {
   EXPECT_NE(first, read_text(folder_.path() / "c"));
 }
 
+TEST_F(Group, StressChangesNoBitOfAnOrderedModeAndAWeakenedOneIsNamed) {
+  const auto group = start("{threads: 2}");
+  group->write_ledger(1, 2, folder_.path() / "plain");
+  group->write_ledger(1, 2, folder_.path() / "stressed", 1);
+  const std::string plain = read_text(folder_.path() / "plain");
+  EXPECT_EQ(plain, read_text(folder_.path() / "stressed"));
+  group->weaken(Knob::norm);
+  group->write_ledger(1, 2, folder_.path() / "weak", 2);
+  EXPECT_THAT(read_text(folder_.path() / "weak"), HasSubstr("deterministic with norm arrival"));
+  EXPECT_THAT(plain, ::testing::Not(HasSubstr("norm arrival")));
+}
+
+TEST_F(Group, WeakeningHoldsWeightsOnce) {
+  const auto group = start("{model: {base: gpt-tiny, layers: 2, vocabulary: 65536}}");
+  group->write_ledger(1, 1, folder_.path() / "a");
+  const int64_t before = group->memory_peak_bytes();
+  for (const Knob knob : {Knob::loss, Knob::grad_norm, Knob::norm}) group->weaken(knob);
+  group->write_ledger(1, 1, folder_.path() / "b");
+  EXPECT_LT(static_cast<double>(group->memory_peak_bytes()), 1.2 * static_cast<double>(before));
+}
+
 TEST_F(Group, AWaitingGroupUsesNoCore) {
   const auto group = start("{threads: 2}");
   group->run_steps(2);

@@ -38,6 +38,14 @@ TEST(Protocol, ARoundTripOfARequestKeepsItsNumbers) {
   EXPECT_EQ(ledger.path, "a \"path\"");
 }
 
+TEST(Protocol, AWeakenedKnobAndTheStressOfALedgerArrive) {
+  const WorkerRequest ledger =
+      decode_request(encode(WorkerRequest{request::WriteLedger{1, 2, "", 77}}));
+  EXPECT_EQ(std::get<request::WriteLedger>(ledger).stress, 77U);
+  const WorkerRequest weaken = decode_request(encode(WorkerRequest{request::Weaken{"loss"}}));
+  EXPECT_EQ(std::get<request::Weaken>(weaken).knob, "loss");
+}
+
 TEST(Protocol, ARepliesTimesKeepEveryBit) {
   Reply sent;
   sent.step_time_seconds = {{0.1, 1.0 / 3}, {2e-300, 5}};

@@ -66,6 +66,7 @@ TEST(Suite, TheHashSeesEveryChange) {
        std::vector<Override>{{"name", "other"},
                              {"measure.budget_seconds", "60"},
                              {"evidence.steps", "5"},
+                             {"evidence.controls", "false"},
                              {"thresholds.max_overhead_ratio", "1.2"},
                              {"defaults.seed", "2"},
                              {"cases.1.optimizer.clip_norm", "0"},

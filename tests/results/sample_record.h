@@ -118,6 +118,15 @@ inline Record sample_record() {
        "tiny.deterministic.ledger.jsonl",
        {true, true, 96, ""}}};
   record.evidence.fast_differed = true;
+  const auto control = [](const char* knob, ControlStatus status, int64_t runs,
+                          const char* first_op, const char* reason) {
+    return KnobControl{"deterministic", knob, status, runs, first_op, reason};
+  };
+  record.evidence.controls = {
+      control("gemm", ControlStatus::caught, 2, "backward/layer1/mlp_down_weight", ""),
+      control("norm", ControlStatus::caught, 3, "backward/final_norm", ""),
+      control("loss", ControlStatus::not_shown, 12, "", "equal in 12 runs"),
+      control("collectives", ControlStatus::not_shown, 0, "", "one rank")};
   record.verdict = make_verdict("within_limit", "deterministic: +1.6 %, limit +10.0 %.");
   record.duration_seconds = 21.5;
   return record;

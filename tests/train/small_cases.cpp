@@ -57,6 +57,7 @@ std::string difference_while(const Case& planned, const Mode& mode,
     const auto index = static_cast<size_t>(rank.communicator.rank());
     first[index] = run(rank, planned.seed, 1);
     for (int done = 1; more; ++done) {
+      rank.device.set_jitter(static_cast<uint64_t>(done) * again.size() + index);
       again[index] = run(rank, planned.seed, 1);
       rank.communicator.barrier();
       if (index == 0) {

@@ -42,7 +42,7 @@ using Log = std::vector<Entry>;
 
 // reset, then `steps` steps; one log a rank.
 std::vector<Log> record(const Case& planned, const Mode& mode, int steps);
-// Within one trainer: reset and one step, again and again, until a run differs from the first. What
+// Within one trainer: reset and one step, again and again under other delays, until a run differs from the first. What
 // differs first, as first_difference says it; "" if nothing did in `runs` runs.
 std::string difference_between_runs(const Case& planned, const Mode& mode, int runs);
 // The same until a difference is seen, for as long as is bearable: whether two runs of a race differ is

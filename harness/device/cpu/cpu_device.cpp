@@ -38,6 +38,23 @@ bool finite_values(const float* values, int64_t count) {
   return bad == 0;
 }
 
+// No delays while this lives: where no order can show they would only take time.
+class Calm {
+ public:
+  Calm(Team& team, uint64_t seed) : team_(team), seed_(seed) {
+    if (seed_ != 0) team_.set_jitter(0);
+  }
+  ~Calm() {
+    if (seed_ != 0) team_.set_jitter(seed_);
+  }
+  Calm(const Calm&) = delete;
+  Calm& operator=(const Calm&) = delete;
+
+ private:
+  Team& team_;
+  uint64_t seed_;
+};
+
 class CpuDevice final : public Device {
  public:
   CpuDevice(int threads, bool spin, const std::vector<int>& cores)
@@ -49,6 +66,7 @@ class CpuDevice final : public Device {
   void copy_from_host(void* to, const void* from, size_t bytes) override { copy(to, from, bytes); }
 
   Fingerprint fingerprint(const Tensor& tensor, uint64_t first_index) override {
+    const Calm calm(team_, jitter_seed_);
     const size_t width = size_of(tensor.type);
     const auto* data = static_cast<const std::byte*>(tensor.data);
     std::vector<Lane<Fingerprint>> parts(static_cast<size_t>(team_.size()));
@@ -92,11 +110,11 @@ class CpuDevice final : public Device {
 
   // Every call is complete when it returns. Who synchronizes is about to meet other ranks.
   void synchronize() override {
-    if (jitter_.on()) jitter_.long_delay(synchronized_++);
+    if (jitter_seed_ != 0) Jitter(jitter_seed_).long_delay(synchronized_++);
   }
 
   void set_jitter(uint64_t seed) override {
-    jitter_ = Jitter(seed);
+    jitter_seed_ = seed;
     team_.set_jitter(seed);
   }
 
@@ -123,7 +141,7 @@ class CpuDevice final : public Device {
 
   Team team_;
   CpuOps ops_;
-  Jitter jitter_;
+  uint64_t jitter_seed_ = 0;
   uint64_t synchronized_ = 0;  // delays drawn
 };
 

@@ -28,6 +28,10 @@ void Jitter::delay(uint32_t place, uint64_t high, uint64_t low) const {
   sleep(kDelaySeconds * uniform(words[1]));
 }
 
+int64_t Jitter::up_to(int64_t most, uint32_t place, uint64_t high, uint64_t low) const {
+  return 1 + static_cast<int64_t>(draw(seed_, place, high, low)[0]) % most;
+}
+
 void Jitter::long_delay(uint64_t count) const {
   sleep(kLongDelaySeconds * uniform(draw(seed_, kLongDelays, 0, count)[0]));
 }

@@ -13,6 +13,8 @@ class Jitter {
   bool on() const { return seed_ != 0; }
   // Between the parts of one operation: half of the times none, else up to about 0.1 ms.
   void delay(uint32_t place, uint64_t high, uint64_t low) const;
+  // A random number from 1 to `most`.
+  int64_t up_to(int64_t most, uint32_t place, uint64_t high, uint64_t low) const;
   // Before ranks meet, who are further apart: up to 2 ms.
   void long_delay(uint64_t count) const;
 

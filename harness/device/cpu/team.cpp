@@ -21,6 +21,9 @@ constexpr std::chrono::microseconds kSpinTime(80);
 constexpr uint32_t kAtStart = 0;
 constexpr uint32_t kAfterBarrier = 1;
 constexpr uint32_t kBeforeChunk = 2;
+constexpr uint32_t kBetweenPieces = 3;
+constexpr uint32_t kPieceLength = 4;
+constexpr uint64_t kPieces = 3;  // of a static part, at most
 
 // Thrown out of barrier() when another thread of the team has failed and will never arrive.
 struct Abandoned {};
@@ -82,6 +85,8 @@ struct Team::State {
   void execute(int thread) noexcept;
   void serve(int thread) noexcept;
   void rethrow_failure();
+  void work_in_pieces(int64_t begin, int64_t end, int64_t grain, int thread,
+                      const std::function<void(int64_t, int64_t, int)>& part) const;
   uint64_t number_of_run() const { return call.load(std::memory_order_relaxed); }
 };
 
@@ -96,6 +101,20 @@ void Team::State::execute(int thread) noexcept {
     abandoned.store(true, std::memory_order_release);
     phase.fetch_add(1, std::memory_order_acq_rel);
     phase.notify_all();
+  }
+}
+
+void Team::State::work_in_pieces(int64_t begin, int64_t end, int64_t grain, int thread,
+                                 const std::function<void(int64_t, int64_t, int)>& part) const {
+  uint64_t place = kPieces * static_cast<uint64_t>(thread);
+  const uint64_t last = place + kPieces - 1;
+  for (int64_t next = begin; begin < end; begin = next, ++place) {
+    const int64_t grains = (end - begin + grain - 1) / grain;
+    const int64_t taken =
+        place == last ? grains : jitter.up_to(grains, kPieceLength, number_of_run(), place);
+    next = std::min(end, begin + taken * grain);
+    part(begin, next, thread);
+    if (next < end) jitter.delay(kBetweenPieces, number_of_run(), place);
   }
 }
 
@@ -208,7 +227,9 @@ void Team::parallel_for(int64_t count, int64_t grain, bool dynamic,
   run([&](int thread) {
     const int64_t begin = grains * thread / threads * grain;
     const int64_t end = std::min(count, grains * (thread + 1) / threads * grain);
-    if (begin < end) work(begin, end, thread);
+    if (begin >= end) return;
+    if (state_->jitter.on()) return state_->work_in_pieces(begin, end, grain, thread, work);
+    work(begin, end, thread);
   });
 }
 

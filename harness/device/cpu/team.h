@@ -32,7 +32,8 @@ class Team {
                     const std::function<void(int64_t begin, int64_t end, int thread)>& work);
 
   // From the next run() on threads start, leave barriers and take chunks after random delays drawn
-  // from `seed`, so that what depends on who comes first really changes. 0: off. Not during run().
+  // from `seed`, so that what depends on who comes first really changes; a static part is then done
+  // in a few calls, one after the other. 0: off. Not during run().
   void set_jitter(uint64_t seed);
 
  private:
