@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "harness/evidence/cause.h"
 #include "harness/evidence/rank_agreement.h"
 
 namespace dettax {
@@ -42,6 +43,9 @@ ScopeEvidence compare_scope(const std::string& scope, const Ledger& reference,
     if (evidence.equal) {
       evidence.first_difference = comparison.description;
       if (comparison.first) evidence.first_difference_op = comparison.first->path;
+      const Cause cause = cause_of(comparison);
+      evidence.cause = cause.name;
+      evidence.advice = cause.advice;
     }
     evidence.equal = false;
   }

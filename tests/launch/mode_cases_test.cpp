@@ -26,6 +26,7 @@ class ModeCase : public ::testing::Test {
   Record run(const std::string& case_yaml, const std::string& modes,
              const std::string& program = DETTAX_PROGRAM) {
     Suite suite = tiny_suite(folder_.path(), "  - " + case_yaml + "\n", modes);
+    suite.evidence.controls = false;
     suite.evidence.relaunch = false;
     RunFolder folder = RunFolder::create(folder_.path() / "runs", suite);
     LaunchSettings settings = launch_settings(folder.path());

@@ -1,0 +1,116 @@
+// cases/run.md through whole suites: needs the dettax program.
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "harness/evidence/ledger.h"
+#include "harness/launch/run_suite.h"
+#include "tests/launch/support.h"
+
+namespace dettax {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::launch_settings;
+using ::testing::Not;
+using testing::TemporaryFolder;
+using testing::tiny_suite;
+
+class RunCase : public ::testing::Test {
+ protected:
+  Record run(const std::string& case_yaml) {
+    Suite suite = tiny_suite(folder_.path(), "  - " + case_yaml + "\n");
+    suite.evidence.controls = false;
+    suite.evidence.relaunch = false;
+    RunFolder folder = RunFolder::create(folder_.path() / "runs", suite);
+    runs_ = folder.path();
+    return run_suite(suite, folder, *make_thread_launcher(launch_settings(folder.path())), {})
+        .records.at(0);
+  }
+  Ledger ledger(const Record& record, const std::string& name) const {
+    const auto path = runs_ / "ledgers" / record.case_id / (name + ".ledger.jsonl");
+    std::ifstream file(path);
+    return read_ledger(file, path.string());
+  }
+  static const ArmEvidence& evidence(const Record& record, const std::string& arm) {
+    for (const ArmEvidence& one : record.evidence.arms) {
+      if (one.arm == arm) return one;
+    }
+    throw std::runtime_error("no evidence of arm " + arm);
+  }
+
+  TemporaryFolder folder_;
+  std::filesystem::path runs_;
+};
+using Run02 = RunCase;
+using Run03 = RunCase;
+
+constexpr const char* kFourLayers = "layout: dp1, model: {base: gpt-tiny, layers: 4}";
+
+std::string reordered(const std::string& tensor) {
+  return std::string("{") + kFourLayers +
+         ", injections: [{kind: reorder, arm: deterministic, op: backward/layer1/attention, "
+         "tensor: " +
+         tensor + "}]}";
+}
+
+bool agrees(const Ledger& a, const Ledger& b, const std::string& path, const std::string& tensor) {
+  for (size_t i = 0; i < a.ranks.at(0).size(); ++i) {
+    const LedgerEntry& one = a.ranks[0][i];
+    if (one.step == 0 && one.path == path && one.tensor == tensor)
+      return one == b.ranks.at(0).at(i);
+  }
+  throw std::runtime_error("no entry " + path + " " + tensor);
+}
+
+TEST_F(Run02, AReorderedDqFailsTheDeterministicArmAndNamesTheTensorAndTheLayer) {
+  const Record record = run(reordered("dq"));
+  EXPECT_EQ(record.verdict.reason_code, "not_reproducible");
+  EXPECT_EQ(record.verdict.exit_code, 5);
+  const ScopeEvidence& scope = evidence(record, "deterministic").scopes.at(0);
+  EXPECT_THAT(scope.first_difference,
+              HasSubstr("step 0, rank 0, micro0/backward/layer1/attention: dq differs ("));
+  EXPECT_THAT(scope.first_difference, HasSubstr("later entries differ downstream)"));
+  EXPECT_EQ(scope.cause, "order of sums: attention");
+  EXPECT_THAT(record.verdict.reason, HasSubstr("deterministic=True"));
+  EXPECT_TRUE(record.taxes.empty() || !record.taxes[0].published);
+
+  const Ledger a = ledger(record, "deterministic.run_1");
+  const Ledger b = ledger(record, "deterministic.run_2");
+  const std::string struck = "micro0/backward/layer1/attention";
+  EXPECT_FALSE(agrees(a, b, struck, "dq"));
+  EXPECT_TRUE(agrees(a, b, struck, "dk"));
+  EXPECT_TRUE(agrees(a, b, struck, "dv"));
+  EXPECT_TRUE(agrees(a, b, "micro0/backward/layer2/attention", "dq"));
+  EXPECT_FALSE(agrees(a, b, "micro0/backward/layer0/attention", "dq"));  // downstream
+}
+
+TEST_F(Run02, AnotherTensorIsNamedWhereAnotherIsReordered) {
+  EXPECT_THAT(evidence(run(reordered("dv")), "deterministic").scopes.at(0).first_difference,
+              HasSubstr("backward/layer1/attention: dv differs"));
+}
+
+TEST_F(Run02, WithoutTheFaultTheArmRepeatsItsBits) {
+  EXPECT_TRUE(evidence(run(std::string("{") + kFourLayers + "}"), "deterministic").reproducible);
+}
+
+TEST_F(Run03, ACollectiveThatDiffersFromCallToCallIsTheOriginOnAllRanksAtOnce) {
+  const Record record =
+      run("{layout: dp4, batch: {micro: 2, global: 8, sequence_length: 32}, injections: [{kind: "
+          "reorder_collectives, arm: deterministic}]}");
+  EXPECT_EQ(record.verdict.reason_code, "not_reproducible");
+  const ArmEvidence& found = evidence(record, "deterministic");
+  EXPECT_TRUE(found.ranks.tested);
+  EXPECT_TRUE(found.ranks.equal) << found.ranks.first_difference;
+  const ScopeEvidence& scope = found.scopes.at(0);
+  EXPECT_FALSE(scope.equal);
+  EXPECT_THAT(scope.first_difference, HasSubstr("step 0, all 4 ranks, reduce/"));
+  EXPECT_THAT(scope.first_difference, HasSubstr("its inputs agreed on every rank"));
+  EXPECT_EQ(scope.cause, "collective order");
+  EXPECT_THAT(scope.advice, HasSubstr("knob collectives: rank_order"));
+  EXPECT_THAT(record.verdict.reason, HasSubstr("NCCL_ALGO"));
+}
+
+}  // namespace
+}  // namespace dettax
