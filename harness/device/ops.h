@@ -200,7 +200,7 @@ struct SumScalar {
   SumOrder sum;
 };
 
-// result[1] (+)= sum of squares of values. Chunks of 16 Ki elements, combined as `sum` says.
+// result[1] (+)= sum of squares of values. Chunks of 4 Ki elements, combined as `sum` says.
 struct SumOfSquares {
   Tensor result, values;
   bool accumulate = false;

@@ -204,7 +204,7 @@ TEST_F(Group, AnInterruptEndsAWaitAtOnce) {
 
 TEST_F(Group, ACaseThatCannotTrainIsRefusedWithItsReason) {
   Suite suite = tiny_suite(folder_.path(), "  - {}\n");
-  suite.cases[0].layout.tp = 2;
+  suite.cases[0].layout.tp = 3;  // of four heads
   EXPECT_THROW(make_thread_launcher(settings_)->start({"x", suite.cases[0], suite.modes[0]}, "x"),
                Error);
 }

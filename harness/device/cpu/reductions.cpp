@@ -1,4 +1,4 @@
-// Sums to one number. Loss: chunks of 16 rows. Gradient norm: chunks of 16 Ki elements. How the
+// Sums to one number. Loss: chunks of 16 rows. Gradient norm: chunks of 4 Ki elements. How the
 // sums of the chunks meet is the only difference between the variants:
 //   arrival    each chunk's sum is added to the result by an atomic as it is done
 //   ordered    each thread adds up its own chunks, the threads' sums are added in thread order
@@ -42,7 +42,7 @@ namespace {
 HWY_EXPORT(squares_of);
 
 constexpr int64_t kScalarChunk = 16;
-constexpr int64_t kSquaresChunk = 16384;
+constexpr int64_t kSquaresChunk = 4096;
 
 // Sum of chunk_sum(0) .. chunk_sum(chunks - 1), added to `old`.
 template <class ChunkSum>
