@@ -99,11 +99,10 @@ void copy_columns(StepContext& c, const Tensor& part, const Tensor& matrix, int6
 // dQ, dK and dV apart, since only dQ is a sum over key blocks. The incoming gradient has been used and lends its memory.
 void show_parts(StepContext& c, const Tensor& dqkv) {
   if (!c.probe.observed()) return;
-  const int64_t key_columns = c.model.key_value_heads * c.model.head_width;
+  const int64_t key_columns = c.sizes.key_value_heads * c.model.head_width;
   int64_t begin = 0;
-  for (const auto& [name, columns] : {std::pair{"dq", c.model.heads * c.model.head_width},
-                                      {"dk", key_columns},
-                                      {"dv", key_columns}}) {
+  for (const auto& [name, columns] :
+       {std::pair{"dq", c.sizes.attention_width}, {"dk", key_columns}, {"dv", key_columns}}) {
     const Tensor part = make_tensor(c.buffers.d_attention.data, DType::f32, {dqkv.rows(), columns});
     copy_columns(c, part, dqkv, begin, false);
     c.show(name, part);
