@@ -110,6 +110,10 @@ class CaseBlock {
     }
   }
 
+  std::string why_void() const {
+    return record_.precision_note.empty() ? "no evidence" : "emulated";
+  }
+
   void taxes() {
     if (record_.taxes.empty()) return;
     Grid rows(1);
@@ -125,7 +129,7 @@ class CaseBlock {
                                                  {control}}
                              : std::vector<Cell>{{tax.arm},
                                                  {"void", Colour::red},
-                                                 {"no evidence"},
+                                                 {why_void()},
                                                  {"n = " + std::to_string(ratio.count)},
                                                  {percent(tax.min_detectable_overhead_ratio)},
                                                  {control}});

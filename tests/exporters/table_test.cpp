@@ -144,6 +144,15 @@ TEST(Table, ANumberThatIsNoneIsUnknown) {
   EXPECT_THAT(table({record}), Not(HasSubstr("nan")));
 }
 
+TEST(Table, SaysThatAnEmulatedPrecisionHasNoTax) {
+  Record record = sample_record();
+  record.precision_note = "bf16 is emulated.";
+  record.taxes[0].published = false;
+  EXPECT_THAT(table({record}), HasSubstr("void  emulated"));
+  record.precision_note.clear();
+  EXPECT_THAT(table({record}), HasSubstr("void  no evidence"));
+}
+
 TEST(Table, SaysWhichKnobsWouldHaveBeenCaught) {
   Record record = sample_record();
   EXPECT_THAT(table({record}, {false, 200}),
