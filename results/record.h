@@ -75,7 +75,7 @@ struct ArmResult {
   std::map<std::string, std::string> environment_before;
   std::vector<VariantChange> changed;
   Fills fills_per_step;
-  std::vector<double> warmup_step_time_seconds;    // left out of everything else
+  std::vector<double> warmup_step_time_seconds;  // left out of everything else
   std::vector<Block> blocks;
   std::optional<Estimate> step_time_seconds;  // median over blocks
   double tokens_per_second = 0;

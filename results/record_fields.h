@@ -22,9 +22,9 @@ inline constexpr std::array kSchedules{PipelineSchedule::gpipe, PipelineSchedule
 inline constexpr std::array kRecomputes{Recompute::none, Recompute::selective, Recompute::full};
 inline constexpr std::array kPositions{Position::learned, Position::rope};
 inline constexpr std::array kBackends{Backend::cpu, Backend::cuda};
-inline constexpr std::array kPrecisions{Precision::fp32, Precision::tf32,   Precision::bf16,
-                                        Precision::fp16, Precision::fp8_cs, Precision::fp8_ds, Precision::fp8_mx,
-                                        Precision::nvfp4};
+inline constexpr std::array kPrecisions{Precision::fp32,   Precision::tf32,   Precision::bf16,
+                                        Precision::fp16,   Precision::fp8_cs, Precision::fp8_ds,
+                                        Precision::fp8_mx, Precision::nvfp4};
 
 template <class Archive>
 void fields(Archive& archive, Estimate& value) {

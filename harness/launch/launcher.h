@@ -38,8 +38,8 @@ class ArmGroup {
                             uint64_t stress = 0) = 0;
   // From now on the group trains under its mode with this knob alone at its fast value.
   virtual void weaken(Knob knob) = 0;
-  virtual int64_t memory_peak_bytes() const = 0;  // of the largest process so far
-  virtual int64_t process_id() const = 0;         // of rank 0's process
+  virtual int64_t memory_peak_bytes() const = 0;       // of the largest process so far
+  virtual int64_t process_id() const = 0;              // of rank 0's process
   virtual Fills fills_per_step() const { return {}; }  // mean over the steps run so far
 };
 

@@ -134,7 +134,8 @@ RankPool::RankPool(const ArmSpec& spec, StatusPage& page) : state_(std::make_uni
       context.train = std::make_unique<TrainStep>(spec.planned, spec.mode, *context.device,
                                                   *context.communicator);
       context.visible = context.train.get();
-      context.faults = std::make_unique<FaultInjector>(spec, context.rank, *context.device, group_seed);
+      context.faults =
+          std::make_unique<FaultInjector>(spec, context.rank, *context.device, group_seed);
     });
   } catch (...) {
     state_->end();

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "harness/launch/launcher.h"
 #include "harness/launch/fill_mean.h"
+#include "harness/launch/launcher.h"
 #include "harness/launch/worker_process.h"
 
 namespace dettax {

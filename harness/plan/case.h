@@ -111,12 +111,12 @@ struct Injection {
                      // | no_deterministic_version (the op refuses, as a framework's would)
   std::string arm;   // the arm it applies to; empty: every arm
   int rank = 0;
-  int64_t step = 0;  // counted from the start of the process' measuring or of a ledger; for nan,
-                     // crash and hang; for slow and reorder the first of many
-  std::string op;    // path prefix of the op it strikes, e.g. "forward/layer1/attention"; empty:
-                     // start of the step
+  int64_t step = 0;    // counted from the start of the process' measuring or of a ledger; for nan,
+                       // crash and hang; for slow and reorder the first of many
+  std::string op;      // path prefix of the op it strikes, e.g. "forward/layer1/attention"; empty:
+                       // start of the step
   std::string tensor;  // of that op, e.g. "dq", for nan and reorder; empty: the first it shows
-  double ratio = 0;  // slow: 0.03 makes each step 3 % longer
+  double ratio = 0;    // slow: 0.03 makes each step 3 % longer
 };
 
 // Everything that must be equal for arms to be comparable.

@@ -15,9 +15,9 @@ void require(bool met, ErrorKind kind, const std::string& message) {
 void require_layout(const Case& planned, int ranks) {
   const auto reason = layout_refusal(planned);
   require(!reason, ErrorKind::unsupported, reason.value_or(""));
-  require(planned.layout.ranks() == ranks, ErrorKind::internal,
-          "layout " + to_string(planned.layout) + " in a group of " + std::to_string(ranks) +
-              " ranks");
+  require(
+      planned.layout.ranks() == ranks, ErrorKind::internal,
+      "layout " + to_string(planned.layout) + " in a group of " + std::to_string(ranks) + " ranks");
 }
 
 void require_model(const Model& m) {

@@ -2,9 +2,9 @@
 
 #include <vector>
 
-#include "harness/base/error.h"
-
 #include <gtest/gtest.h>
+
+#include "harness/base/error.h"
 
 namespace dettax {
 namespace {

@@ -142,7 +142,8 @@ INSTANTIATE_TEST_SUITE_P(
             ":5: cases.0.threads: must be a whole number from 1 to 1024, not "
             "\"99999999999999999999\""},
         Bad{suite(kBatch + "  precision: fp23\n"),
-            ":5: cases.0.precision: must be one of fp32, tf32, bf16, fp16, fp8_cs, fp8_ds, fp8_mx, nvfp4, "
+            ":5: cases.0.precision: must be one of fp32, tf32, bf16, fp16, fp8_cs, fp8_ds, fp8_mx, "
+            "nvfp4, "
             "not "
             "\"fp23\"; did you mean \"fp32\"?"},
         Bad{suite(kBatch + "  precision: []\n"), ":5: cases.0.precision: is an empty list"},
