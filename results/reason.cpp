@@ -33,7 +33,7 @@ const char* to_string(ControlStatus status) {
 }
 
 const std::vector<ReasonInfo>& reason_table() {
-  static const std::vector<ReasonInfo> table = {
+  static const std::vector<ReasonInfo> kTable = {
       {"within_limit", Status::pass, ExitCode::pass, "The overhead is within the limit."},
       {"measured", Status::pass, ExitCode::pass,
        "The overhead is known to the resolution asked for."},
@@ -71,7 +71,7 @@ const std::vector<ReasonInfo>& reason_table() {
        "A fault of dettax itself; please report it."},
       {"refused", Status::skipped, ExitCode::skipped, "The case cannot run here."},
   };
-  return table;
+  return kTable;
 }
 
 const ReasonInfo& reason_info(std::string_view code) {

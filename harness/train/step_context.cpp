@@ -15,7 +15,7 @@ int64_t site_of(int64_t layer, Op op) {
 
 }  // namespace
 
-const Tensor& StepContext::fresh(const Tensor& tensor) {
+Tensor StepContext::fresh(const Tensor& tensor) {
   if (!knobs.memory_fill || !tensor) return tensor;
   begin(Op::memory_fill);
   const auto start = std::chrono::steady_clock::now();

@@ -62,7 +62,7 @@ struct StepContext {
   }
 
   // An output that is about to be written whole. Under memory_fill it is first filled, as a framework fills every fresh tensor.
-  const Tensor& fresh(const Tensor& tensor);
+  Tensor fresh(const Tensor& tensor);
   // An activation that an op has written: rounded to the format that activations have in this precision, then shown.
   void output(std::string_view name, const Tensor& activation);
   void round(const Tensor& activation);

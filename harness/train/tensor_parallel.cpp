@@ -25,7 +25,7 @@ void carry_out(Exchange& exchange, bool behind, const Blocking& blocking, const 
 
 Exchange gather(StepContext& c, std::string_view name, const Tensor& own, bool behind) {
   if (!sequence_parallel(c)) return {.op = {}, .name = name, .result = own, .requests = {}};
-  const Tensor& all = c.fresh(c.buffers.all_rows);
+  const Tensor all = c.fresh(c.buffers.all_rows);
   Exchange exchange = begin_exchange(c, Op::sequence_all_gather, name, all);
   Communicator& group = c.mesh.tensor();
   for (int64_t s = 0; s < c.segments; ++s) {
