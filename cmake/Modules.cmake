@@ -1,11 +1,12 @@
-# dettax_module(NAME FOLDER [DEPENDS modules...] [LIBRARIES targets...] [EXCLUDE files...])
+# dettax_module(NAME FOLDER [DEPENDS modules...] [LIBRARIES targets...] [EXCLUDE files or folders/ ...])
 # A static library dettax_NAME of every .cpp under FOLDER that lies in no other module's folder.
 function(dettax_module name folder)
   cmake_parse_arguments(arg "" "" "DEPENDS;LIBRARIES;EXCLUDE" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.h)
-  foreach(file IN LISTS arg_EXCLUDE)
-    list(REMOVE_ITEM sources ${PROJECT_SOURCE_DIR}/${folder}/${file})
+  foreach(path IN LISTS arg_EXCLUDE)
+    list(FILTER sources EXCLUDE REGEX "^${PROJECT_SOURCE_DIR}/${folder}/${path}")
+    list(FILTER headers EXCLUDE REGEX "^${PROJECT_SOURCE_DIR}/${folder}/${path}")
   endforeach()
   # Highway compiles a kernel file once per instruction set: such files must not be merged with others, and -inl.h files do not stand alone.
   list(FILTER headers EXCLUDE REGEX "-inl\\.h$")

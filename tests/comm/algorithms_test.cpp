@@ -13,14 +13,16 @@
 
 #include "harness/base/error.h"
 #include "harness/comm/communicator.h"
+#include "tests/comm/exact_sums.h"
 
 namespace dettax {
 namespace {
 
-constexpr std::array<Order, 3> kOrders{Order::arrival, Order::ordered, Order::invariant};
-constexpr std::array<Algorithm, kAlgorithms> kAll{Algorithm::direct, Algorithm::ring,
-                                                  Algorithm::tree, Algorithm::halving,
-                                                  Algorithm::hierarchical};
+using testing_support::integers;
+using testing_support::kAll;
+using testing_support::kOrders;
+using testing_support::sum_at;
+using testing_support::value_at;
 
 // Nodes of two neighbours, of every other rank, and of different size.
 std::vector<std::vector<int>> placements(int ranks) {
@@ -61,13 +63,6 @@ std::string name_of(const testing::TestParamInfo<std::tuple<Algorithm, int>>& in
 INSTANTIATE_TEST_SUITE_P(Ranks, EveryAlgorithm,
                          testing::Combine(testing::ValuesIn(kAll), testing::Range(1, 9)), name_of);
 
-float value_at(int rank, int64_t index) {
-  return static_cast<float>((index % 97 + 1) * (rank + 1));
-}
-float sum_at(int ranks, int64_t index) {
-  return static_cast<float>((index % 97 + 1) * ranks * (ranks + 1) / 2);
-}
-
 // Small integers, whose sum in floats is exact in any order.
 TEST_P(EveryAlgorithm, SumsExactlyWhateverTheCount) {
   std::atomic<int64_t> wrong{0};
@@ -76,15 +71,13 @@ TEST_P(EveryAlgorithm, SumsExactlyWhateverTheCount) {
     const int rank = communicator.rank();
     for (const Order order : kOrders) {
       for (const int64_t count : {0, 1, 7, 16, 1009, 150'001}) {
-        std::vector<float> values(static_cast<size_t>(count));
-        for (int64_t i = 0; i < count; ++i) values[static_cast<size_t>(i)] = value_at(rank, i);
+        std::vector<float> values = integers(rank, count);
         communicator.all_reduce(values.data(), count, order);
         for (int64_t i = 0; i < count; ++i) wrong += values[static_cast<size_t>(i)] != sum_at(n, i);
       }
       for (const int64_t count : {0, 1, 1009, 30'011}) {
-        std::vector<float> in(static_cast<size_t>(count * n));
+        const std::vector<float> in = integers(rank, count * n);
         std::vector<float> out(static_cast<size_t>(count), -1.0F);
-        for (int64_t i = 0; i < count * n; ++i) in[static_cast<size_t>(i)] = value_at(rank, i);
         communicator.reduce_scatter(in.data(), out.data(), count, order);
         for (int64_t i = 0; i < count; ++i)
           wrong += out[static_cast<size_t>(i)] != sum_at(n, rank * count + i);

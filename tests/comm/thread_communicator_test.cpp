@@ -12,25 +12,14 @@
 
 #include "harness/base/error.h"
 #include "harness/comm/communicator.h"
+#include "tests/comm/exact_sums.h"
 
 namespace dettax {
 namespace {
 
-constexpr std::array<Order, 3> kOrders{Order::arrival, Order::ordered, Order::invariant};
-
-// Small integers, whose sum in floats is exact in any order.
-std::vector<float> integers(int rank, int64_t count) {
-  std::vector<float> values(static_cast<size_t>(count));
-  for (size_t i = 0; i < values.size(); ++i) {
-    values[i] = static_cast<float>((static_cast<int>(i % 97) + 1) * (rank + 1));
-  }
-  return values;
-}
-
-float expected_sum(int64_t index, int ranks) {
-  const int64_t sum = (index % 97 + 1) * ranks * (ranks + 1) / 2;
-  return static_cast<float>(sum);
-}
+using testing_support::integers;
+using testing_support::kOrders;
+using testing_support::sum_at;
 
 class EveryGroup : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Ranks, EveryGroup, testing::Values(1, 2, 3, 4, 5, 8));
@@ -44,7 +33,7 @@ TEST_P(EveryGroup, AllReduceGivesTheExactSumOnEveryRank) {
         std::vector<float> values = integers(communicator.rank(), count);
         communicator.all_reduce(values.data(), count, order);
         for (int64_t i = 0; i < count; ++i)
-          wrong += values[static_cast<size_t>(i)] != expected_sum(i, ranks);
+          wrong += values[static_cast<size_t>(i)] != sum_at(ranks, i);
       }
     }
   });
@@ -61,8 +50,7 @@ TEST_P(EveryGroup, ReduceScatterGivesEachRankItsPart) {
       std::vector<float> out(static_cast<size_t>(count), -1.0F);
       communicator.reduce_scatter(in.data(), out.data(), count, order);
       for (int64_t i = 0; i < count; ++i) {
-        wrong +=
-            out[static_cast<size_t>(i)] != expected_sum(communicator.rank() * count + i, ranks);
+        wrong += out[static_cast<size_t>(i)] != sum_at(ranks, communicator.rank() * count + i);
       }
     }
   });

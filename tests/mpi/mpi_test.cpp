@@ -19,14 +19,16 @@
 #include "harness/comm/communicator.h"
 #include "harness/comm/link_emulation.h"
 #include "harness/comm/mpi_session.h"
+#include "tests/comm/exact_sums.h"
 
 namespace dettax {
 namespace {
 
-constexpr std::array<Order, 3> kOrders{Order::arrival, Order::ordered, Order::invariant};
-constexpr std::array<Algorithm, kAlgorithms> kAll{Algorithm::direct, Algorithm::ring,
-                                                  Algorithm::tree, Algorithm::halving,
-                                                  Algorithm::hierarchical};
+using testing_support::integers;
+using testing_support::kAll;
+using testing_support::kOrders;
+using testing_support::sum_at;
+using testing_support::value_at;
 
 // The session of this process; tests cannot be given it.
 MpiSession*& session() {
@@ -43,19 +45,11 @@ std::unique_ptr<Communicator> group(Algorithm algorithm) {
   return session()->communicator(false, settings_of(algorithm));
 }
 
-float value_at(int rank, int64_t index) {
-  return static_cast<float>((index % 97 + 1) * (rank + 1));
-}
-float sum_at(int ranks, int64_t index) {
-  return static_cast<float>((index % 97 + 1) * ranks * (ranks + 1) / 2);
-}
-
 int64_t wrong_sums(Communicator& communicator, int64_t count, Order order) {
   const int n = communicator.size();
   const int rank = communicator.rank();
   int64_t wrong = 0;
-  std::vector<float> values(static_cast<size_t>(count));
-  for (int64_t i = 0; i < count; ++i) values[static_cast<size_t>(i)] = value_at(rank, i);
+  std::vector<float> values = integers(rank, count);
   communicator.all_reduce(values.data(), count, order);
   for (int64_t i = 0; i < count; ++i) wrong += values[static_cast<size_t>(i)] != sum_at(n, i);
   std::vector<float> in(static_cast<size_t>(count * n));
