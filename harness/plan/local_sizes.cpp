@@ -19,4 +19,15 @@ LocalSizes local_sizes(const Model& model, int tp, int tp_index) {
   return sizes;
 }
 
+OperandSizes operand_sizes(const Case& planned) {
+  const LocalSizes s = local_sizes(planned.model, planned.layout.tp, 0);
+  const int64_t rows = planned.batch.micro * planned.batch.sequence_length;
+  const int64_t width = planned.model.width;
+  OperandSizes sizes;
+  sizes.input = rows * std::max({width, s.attention_width, s.ffn_width});
+  sizes.weight = width * std::max({s.qkv_width, s.up_width, s.vocabulary});
+  sizes.gradient = rows * std::max({width, s.qkv_width, s.up_width});
+  return sizes;
+}
+
 }  // namespace dettax

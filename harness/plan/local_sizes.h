@@ -19,4 +19,11 @@ struct LocalSizes {
 };
 LocalSizes local_sizes(const Model& model, int tp, int tp_index);
 
+// Elements of the largest operand of a linear layer on one rank, by its part: what is multiplied, the
+// weight, the gradient of the output.
+struct OperandSizes {
+  int64_t input = 0, weight = 0, gradient = 0;
+};
+OperandSizes operand_sizes(const Case& planned);
+
 }  // namespace dettax

@@ -109,12 +109,8 @@ int64_t activation_floats(const Case& planned, const Mode& mode) {
 // Rounded copies of the largest operands of a matrix product (harness/train/operands.h), where a precision has them.
 int64_t operand_floats(const Case& planned) {
   if (planned.precision == Precision::fp32) return 0;
-  const LocalSizes s = local_sizes(planned.model, planned.layout.tp, 0);
-  const int64_t width = planned.model.width;
-  const int64_t rows = planned.batch.micro * planned.batch.sequence_length;
-  return rows * std::max({width, s.attention_width, s.ffn_width}) +
-         rows * std::max({width, s.qkv_width, s.up_width}) +
-         width * std::max({s.qkv_width, s.up_width, s.vocabulary});
+  const OperandSizes sizes = operand_sizes(planned);
+  return sizes.input + sizes.weight + sizes.gradient;
 }
 
 // One packed operand of a matrix product at most kPackedBytes, shared, and a small one a thread;

@@ -5,6 +5,7 @@
 
 #include "harness/comm/communicator.h"
 #include "harness/device/device.h"
+#include "harness/plan/local_sizes.h"
 #include "harness/train/arena.h"
 #include "harness/train/precision.h"
 
@@ -20,11 +21,6 @@ inline constexpr int kSitesPerLayer = 4;
 
 // The dimension of an operand that the product sums over.
 enum class SumOver { columns, rows };
-
-// Elements of the largest operand of each part.
-struct OperandSizes {
-  int64_t input = 0, weight = 0, gradient = 0;
-};
 
 // Makes the operands of narrow matrix products: rounded copies in memory of their own, one a part, overwritten by the next. In a
 // precision whose operands are as they are stored it hands them through.

@@ -98,13 +98,13 @@ const Tensor& finish(StepContext& c, Exchange& exchange) {
 
 Exchange start_gathering(StepContext& c, std::string_view name, const Tensor& own) {
   Exchange exchange = gather(c, name, own, c.knobs.overlap);
-  if (exchange.requests.empty() && sequence_parallel(c)) c.output(name, exchange.result);
+  if (exchange.requests.empty() && sequence_parallel(c)) c.show(name, exchange.result);
   return exchange;
 }
 
 Tensor gather_rows(StepContext& c, std::string_view name, const Tensor& own) {
   const Exchange exchange = gather(c, name, own, false);
-  if (sequence_parallel(c)) c.output(name, exchange.result);
+  if (sequence_parallel(c)) c.show(name, exchange.result);
   return exchange.result;
 }
 

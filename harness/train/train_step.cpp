@@ -32,7 +32,6 @@ struct TrainStep::Impl {
   const Case planned;
   const Knobs knobs;
   Device& device;
-  Communicator& communicator;
   const Mesh mesh;
   const ModelLayout layout;
   const std::vector<std::string> names;  // of the whole model's parameters
@@ -81,17 +80,6 @@ int64_t row_segments(const Case& planned, const Knobs& knobs) {
   return cut ? planned.batch.micro : 1;
 }
 
-OperandSizes operand_sizes(const Case& planned) {
-  const LocalSizes s = local_sizes(planned.model, planned.layout.tp, 0);
-  const int64_t rows = planned.batch.micro * planned.batch.sequence_length;
-  const int64_t width = planned.model.width;
-  OperandSizes sizes;
-  sizes.input = rows * std::max({width, s.attention_width, s.ffn_width});
-  sizes.gradient = rows * std::max({width, s.qkv_width, s.up_width});
-  sizes.weight = width * std::max({s.qkv_width, s.up_width, s.vocabulary});
-  return sizes;
-}
-
 Case checked(const Case& planned, const Communicator& communicator) {
   require_trainable(planned, communicator.size());
   return planned;
@@ -103,7 +91,6 @@ TrainStep::Impl::Impl(const Case& planned_case, const Mode& mode, Device& on, Co
     : planned(checked(planned_case, group)),
       knobs(mode.knobs),
       device(on),
-      communicator(group),
       mesh(planned.layout, group),
       layout(make_model_layout(planned.model,
                                part_of(planned.model, planned.layout, mesh.position()))),
@@ -195,7 +182,7 @@ float TrainStep::Impl::reduce_loss() {
   const Tensor& loss = activations.loss;
   context.ops.sum_scalar(
       {loss, activations.loss_sums, 1.0, planned.micro_batches(), context.sum(knobs.loss)});
-  if (communicator.size() > 1) {
+  if (mesh.world().size() > 1) {
     probe.output("loss before", loss, 0);
     device.synchronize();
     mesh.replicas().all_reduce(loss.f32(), 1, knobs.collectives);
