@@ -15,12 +15,6 @@ std::string signed_seconds(double seconds) {
   return (seconds < 0 ? "-" : "+") + format_seconds(seconds < 0 ? -seconds : seconds);
 }
 
-const ArmResult* find_arm(const Record& record, const std::string& name) {
-  const auto found = std::find_if(record.arms.begin(), record.arms.end(),
-                                  [&](const ArmResult& arm) { return arm.arm == name; });
-  return found == record.arms.end() ? nullptr : &*found;
-}
-
 bool touches_order(const std::string& knob) {
   const auto& table = knob_table();
   const auto found = std::find_if(table.begin(), table.end(),

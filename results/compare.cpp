@@ -67,7 +67,7 @@ void case_differences(const Record& base, const Record& fresh, Differences& out)
   if (to_json(only_base) != to_json(only_fresh))
     out.add(base.case_id, "its model, batch, data, optimizer, seed or faults", "others");
   for (const ArmResult& arm : base.arms) {
-    if (const ArmResult* other = find(fresh.arms, &ArmResult::arm, arm.arm))
+    if (const ArmResult* other = find_arm(fresh, arm.arm))
       out.add("mode " + arm.mode, arm.mode + " " + arm.mode_hash,
               other->mode + " " + other->mode_hash);
   }
@@ -174,7 +174,7 @@ void compare_case(const Record& base, const Record& fresh, double tolerance,
                   std::vector<ComparisonRow>& out) {
   std::vector<ComparisonRow> rows;
   for (const ArmResult& arm : base.arms) {
-    const ArmResult* other = find(fresh.arms, &ArmResult::arm, arm.arm);
+    const ArmResult* other = find_arm(fresh, arm.arm);
     rows.push_back(
         other == nullptr
             ? missing_row(base.case_id, arm.arm, "step_time_seconds", "the new run lacks this arm")
@@ -194,8 +194,7 @@ void compare_case(const Record& base, const Record& fresh, double tolerance,
   }
   for (const ArmEvidence& arm : base.evidence.arms) {
     if (arm.arm != "fast" && arm.arm != "control")
-      rows.push_back(
-          evidence_row(base.case_id, arm, find(fresh.evidence.arms, &ArmEvidence::arm, arm.arm)));
+      rows.push_back(evidence_row(base.case_id, arm, find_evidence(fresh, arm.arm)));
   }
   out.insert(out.end(), rows.begin(), rows.end());
 }

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "harness/plan/suite.h"
@@ -183,5 +184,9 @@ struct Record {
   std::string
       precision_note;  // that the precision is emulated; empty otherwise. Then speed counts for nothing
 };
+
+// What the record has of an arm; null if it has none.
+const ArmResult* find_arm(const Record& record, std::string_view arm);
+const ArmEvidence* find_evidence(const Record& record, std::string_view arm);
 
 }  // namespace dettax

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "harness/evidence/controls.h"
+#include "harness/evidence/knob_places.h"
 
 namespace dettax {
 namespace {

@@ -22,7 +22,4 @@ Mode weakened(const Mode& mode, Knob knob);
 // Why runs of the weakened mode cannot differ in this case, where that is known beforehand.
 std::optional<std::string> why_not_shown(const Case& planned, const Mode& mode, Knob knob);
 
-// Whether a difference that begins at this path of a ledger is of this knob's making.
-bool acts_at(Knob knob, std::string_view path);
-
 }  // namespace dettax

@@ -1,46 +1,16 @@
 #include "harness/launch/arm_comparison.h"
 
-#include <algorithm>
 #include <fstream>
 #include <optional>
 #include <string_view>
 
-#include "harness/base/text.h"
+#include "harness/evidence/knob_places.h"
 #include "harness/evidence/ledger.h"
 #include "harness/measure/measure.h"
 #include "harness/plan/knobs.h"
 
 namespace dettax {
 namespace {
-
-// Ops whose kernel a knob chooses, as paths name them.
-struct KnobOps {
-  Knob knob;
-  std::string_view ops;
-};
-constexpr KnobOps kKnobOps[] = {
-    {Knob::gemm,
-     "qkv_weight projection_weight mlp_up_weight mlp_down_weight head_weight head_loss"},
-    {Knob::attention, "backward/attention"},
-    {Knob::embedding, "backward/embedding"},
-    {Knob::norm, "backward/norm1 backward/norm2 backward/final_norm"},
-    {Knob::loss, "loss_sum reduce/loss"},
-    {Knob::moe, "moe"},
-    {Knob::grad_norm, "gradient_norm"},
-    {Knob::collectives, "reduce/loss reduce/bucket"},
-    {Knob::schedule, "all"},
-    {Knob::memory_fill, "memory_fill"},
-    {Knob::index_ops, "backward/embedding cross_entropy head_loss"},
-    {Knob::overlap, "reduce/bucket"},
-    {Knob::fused_loss, "head head_weight cross_entropy head_loss"},
-};
-
-std::vector<std::string> ops_of(Knob knob) {
-  for (const KnobOps& row : kKnobOps) {
-    if (row.knob == knob) return split(row.ops, ' ');
-  }
-  return {};
-}
 
 // As found where it is known, else as asked.
 std::string value_of(const ArmResult& arm, const std::string& knob) {
@@ -77,13 +47,11 @@ std::optional<std::string> only_difference(const ArmResult& a, const ArmResult& 
 
 std::optional<Ledger> ledger_of(const Record& record, const std::string& arm,
                                 const std::filesystem::path& folder) {
-  for (const ArmEvidence& evidence : record.evidence.arms) {
-    if (evidence.arm != arm || evidence.ledger_file.empty()) continue;
-    std::ifstream file(folder / evidence.ledger_file);
-    if (!file) return std::nullopt;
-    return read_ledger(file, evidence.ledger_file);
-  }
-  return std::nullopt;
+  const ArmEvidence* evidence = find_evidence(record, arm);
+  if (evidence == nullptr || evidence->ledger_file.empty()) return std::nullopt;
+  std::ifstream file(folder / evidence->ledger_file);
+  if (!file) return std::nullopt;
+  return read_ledger(file, evidence->ledger_file);
 }
 
 // The two are other modes on purpose, so only their bits are compared.
@@ -114,12 +82,6 @@ std::optional<Contrast> contrast(const Record& record, const ArmResult& arm,
                           base * (ratio->high - 1), ratio->count};
   out.bits = bits_against(record, arm.arm, against.arm, folder);
   return out;
-}
-
-const ArmResult* find_arm(const Record& record, std::string_view name) {
-  const auto found = std::find_if(record.arms.begin(), record.arms.end(),
-                                  [&](const ArmResult& arm) { return arm.arm == name; });
-  return found == record.arms.end() ? nullptr : &*found;
 }
 
 }  // namespace

@@ -271,9 +271,8 @@ std::optional<std::string> why_no_controls(const Arm& arm, const Record& record,
                                            const EvidenceSettings& settings) {
   if (!settings.controls) return "evidence.controls is off";
   if (arm.broken()) return arm.spec.arm + " itself broke";
-  for (const ArmEvidence& evidence : record.evidence.arms) {
-    if (evidence.arm == arm.spec.arm && evidence.reproducible) return std::nullopt;
-  }
+  const ArmEvidence* evidence = find_evidence(record, arm.spec.arm);
+  if (evidence != nullptr && evidence->reproducible) return std::nullopt;
   return arm.spec.arm + " itself did not reproduce its bits";
 }
 

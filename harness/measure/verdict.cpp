@@ -21,13 +21,6 @@ constexpr double kLeastMore = 1.25;
 // How many times the width asked for the control's own interval may have before a narrow one beside it is not believed.
 constexpr double kControlLeeway = 3;
 
-const ArmEvidence* find_evidence(const Record& record, const std::string& arm) {
-  for (const ArmEvidence& one : record.evidence.arms) {
-    if (one.arm == arm) return &one;
-  }
-  return nullptr;
-}
-
 // "+3.1 % (2.1 to 4.2 %, 95 % interval, n = 8 rounds)"
 std::string tax_words(const Estimate& ratio, double confidence) {
   return fmt::format("{} ({} to {}, {:g} % interval, n = {} rounds)",

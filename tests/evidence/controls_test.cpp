@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "harness/evidence/knob_places.h"
+
 namespace dettax {
 namespace {
 
@@ -87,6 +89,13 @@ TEST(Controls, KnowAKnobsOpsByTheirPaths) {
   EXPECT_TRUE(acts_at(Knob::schedule, "optimizer/gradient_norm"));
   EXPECT_FALSE(acts_at(Knob::schedule, "state"));
   EXPECT_FALSE(acts_at(Knob::norm, ""));
+}
+
+TEST(Controls, ListAKnobsOps) {
+  EXPECT_THAT(ops_of(Knob::attention), ElementsAre("backward/attention"));
+  EXPECT_THAT(ops_of(Knob::loss), ElementsAre("loss_sum", "reduce/loss"));
+  EXPECT_THAT(ops_of(Knob::schedule), ElementsAre("all"));
+  for (const KnobInfo& info : knob_table()) EXPECT_FALSE(ops_of(info.knob).empty()) << info.name;
 }
 
 }  // namespace

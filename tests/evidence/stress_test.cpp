@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "harness/evidence/controls.h"
+#include "harness/evidence/knob_places.h"
 #include "harness/evidence/ledger.h"
 
 namespace dettax {

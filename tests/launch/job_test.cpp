@@ -17,18 +17,12 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsSupersetOf;
+using testing::lookup;
 using ::testing::Not;
+using testing::refusal_of;
 using testing::TemporaryFolder;
 
 using Variables = std::map<std::string, std::string>;
-
-VariableLookup lookup(const Variables& variables) {
-  return [variables](const std::string& name) -> std::optional<std::string> {
-    const auto found = variables.find(name);
-    if (found == variables.end()) return std::nullopt;
-    return found->second;
-  };
-}
 
 const Variables kSlurm = {{"SLURM_JOB_ID", "17"},
                           {"SLURM_JOB_NODELIST", "n[1-3]"},
@@ -49,18 +43,6 @@ Hello rank_on(const std::string& host, int devices = 0) {
   hello.host = host;
   hello.devices = devices;
   return hello;
-}
-
-template <class F>
-std::string refusal_of(F body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::config);
-    EXPECT_THAT(error.what(), Not(HasSubstr("\n")));
-    return error.what();
-  }
-  return "nothing was refused";
 }
 
 TEST(Job, OfSlurmHasItsNodesAndUnevenTasks) {

@@ -7,44 +7,20 @@
 #include <gtest/gtest.h>
 
 #include "harness/launch/environment_audit.h"
-#include "harness/launch/run_suite.h"
-#include "tests/launch/support.h"
+#include "tests/launch/case_run.h"
 
 namespace dettax {
 namespace {
 
 using ::testing::Contains;
 using ::testing::HasSubstr;
-using testing::launch_settings;
 using ::testing::Not;
 using ::testing::SizeIs;
-using testing::TemporaryFolder;
-using testing::tiny_suite;
 
-class ModeCase : public ::testing::Test {
- protected:
-  Record run(const std::string& case_yaml, const std::string& modes,
-             const std::string& program = DETTAX_PROGRAM) {
-    Suite suite = tiny_suite(folder_.path(), "  - " + case_yaml + "\n", modes);
-    suite.evidence.controls = false;
-    suite.evidence.relaunch = false;
-    RunFolder folder = RunFolder::create(folder_.path() / "runs", suite);
-    LaunchSettings settings = launch_settings(folder.path());
-    settings.program = program;
-    return run_suite(suite, folder, *make_thread_launcher(settings), {}).records.at(0);
-  }
-  static const ArmResult& arm(const Record& record, const std::string& name) {
-    for (const ArmResult& one : record.arms) {
-      if (one.arm == name) return one;
-    }
-    throw std::runtime_error("no arm " + name);
-  }
-  TemporaryFolder folder_;
-};
-using Mode01 = ModeCase;
-using Mode02 = ModeCase;
-using Mode03 = ModeCase;
-using Overhead01 = ModeCase;
+using Mode01 = testing::CaseRun;
+using Mode02 = testing::CaseRun;
+using Mode03 = testing::CaseRun;
+using Overhead01 = testing::CaseRun;
 
 constexpr const char* kWorkspace = "CUBLAS_WORKSPACE_CONFIG";
 

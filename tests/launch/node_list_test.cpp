@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "harness/base/error.h"
+#include "tests/launch/support.h"
 
 namespace dettax {
 namespace {
@@ -11,17 +12,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-template <class F>
-std::string refusal_of(F body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::config);
-    return error.what();
-  }
-  return "nothing was refused";
-}
+using testing::refusal_of;
 
 std::string refused_list(const std::string& text) {
   return refusal_of([&] { expand_node_list(text); });

@@ -6,32 +6,20 @@
 #include <gtest/gtest.h>
 
 #include "harness/base/error.h"
+#include "tests/launch/support.h"
 
 namespace dettax {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using testing::lookup;
 using ::testing::Not;
 
 using Variables = std::map<std::string, std::string>;
 
-VariableLookup lookup(const Variables& variables) {
-  return [variables](const std::string& name) -> std::optional<std::string> {
-    const auto found = variables.find(name);
-    if (found == variables.end()) return std::nullopt;
-    return found->second;
-  };
-}
-
 std::string refusal_of(const Variables& variables) {
-  try {
-    find_rank_variables(lookup(variables));
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::config);
-    return error.what();
-  }
-  return "nothing was refused";
+  return testing::refusal_of([&] { find_rank_variables(lookup(variables)); });
 }
 
 TEST(RankVariables, Launch03TorchrunsOwnWinAsASet) {

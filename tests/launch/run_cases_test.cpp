@@ -1,50 +1,17 @@
 // cases/run.md through whole suites: needs the dettax program.
-#include <fstream>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "harness/evidence/ledger.h"
-#include "harness/launch/run_suite.h"
-#include "tests/launch/support.h"
+#include "tests/launch/case_run.h"
 
 namespace dettax {
 namespace {
 
 using ::testing::HasSubstr;
-using testing::launch_settings;
 using ::testing::Not;
-using testing::TemporaryFolder;
-using testing::tiny_suite;
 
-class RunCase : public ::testing::Test {
- protected:
-  Record run(const std::string& case_yaml) {
-    Suite suite = tiny_suite(folder_.path(), "  - " + case_yaml + "\n");
-    suite.evidence.controls = false;
-    suite.evidence.relaunch = false;
-    RunFolder folder = RunFolder::create(folder_.path() / "runs", suite);
-    runs_ = folder.path();
-    return run_suite(suite, folder, *make_thread_launcher(launch_settings(folder.path())), {})
-        .records.at(0);
-  }
-  Ledger ledger(const Record& record, const std::string& name) const {
-    const auto path = runs_ / "ledgers" / record.case_id / (name + ".ledger.jsonl");
-    std::ifstream file(path);
-    return read_ledger(file, path.string());
-  }
-  static const ArmEvidence& evidence(const Record& record, const std::string& arm) {
-    for (const ArmEvidence& one : record.evidence.arms) {
-      if (one.arm == arm) return one;
-    }
-    throw std::runtime_error("no evidence of arm " + arm);
-  }
-
-  TemporaryFolder folder_;
-  std::filesystem::path runs_;
-};
-using Run02 = RunCase;
-using Run03 = RunCase;
+using Run02 = testing::CaseRun;
+using Run03 = testing::CaseRun;
 
 constexpr const char* kFourLayers = "layout: dp1, model: {base: gpt-tiny, layers: 4}";
 

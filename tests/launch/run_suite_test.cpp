@@ -29,8 +29,7 @@ class RunSuite : public ::testing::Test {
 };
 
 const ArmResult& arm(const Record& record, const std::string& name) {
-  return *std::find_if(record.arms.begin(), record.arms.end(),
-                       [&](const ArmResult& a) { return a.arm == name; });
+  return *find_arm(record, name);
 }
 
 TEST_F(RunSuite, AFaultInEveryArmIsNotBlamedOnTheProgram) {

@@ -3,12 +3,17 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <optional>
 #include <sstream>
 #include <string>
 
+#include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "harness/base/error.h"
 #include "harness/launch/launcher.h"
+#include "harness/launch/rank_variables.h"
 #include "harness/plan/suite.h"
 
 namespace dettax::testing {
@@ -67,6 +72,29 @@ inline LaunchSettings launch_settings(const std::filesystem::path& folder) {
   settings.log_folder = folder;
   settings.step_timeout_seconds = 1;
   return settings;
+}
+
+// An environment that is what it is given.
+inline VariableLookup lookup(const std::map<std::string, std::string>& variables) {
+  return [variables](const std::string& name) -> std::optional<std::string> {
+    const auto found = variables.find(name);
+    if (found == variables.end()) return std::nullopt;
+    return found->second;
+  };
+}
+
+// The one line with which `body` refuses what it was given.
+template <class F>
+std::string refusal_of(F body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::config);
+    const std::string words = error.what();
+    EXPECT_EQ(words.find('\n'), std::string::npos) << words;
+    return words;
+  }
+  return "nothing was refused";
 }
 
 inline std::string read_text(const std::filesystem::path& path) {
