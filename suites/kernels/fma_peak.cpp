@@ -1,5 +1,9 @@
 #include "suites/kernels/fma_peak.h"
 
+#include <chrono>
+#include <numeric>
+#include <vector>
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "suites/kernels/fma_peak.cpp"
 #include "harness/device/cpu/targets.h"
@@ -41,6 +45,19 @@ namespace dettax {
 HWY_EXPORT(multiply_add);
 int64_t multiply_add_in_registers(int64_t rounds) {
   return HWY_DYNAMIC_DISPATCH(multiply_add)(rounds);
+}
+
+double peak_flops_per_second(Team& team) {
+  constexpr int64_t kRounds = 200'000;
+  constexpr size_t kApart = 8;  // counters of threads share no cache line
+  std::vector<int64_t> done(static_cast<size_t>(team.size()) * kApart);
+  const auto start = std::chrono::steady_clock::now();
+  team.run([&](int thread) {
+    done[static_cast<size_t>(thread) * kApart] = multiply_add_in_registers(kRounds);
+  });
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  return static_cast<double>(std::accumulate(done.begin(), done.end(), int64_t{0})) /
+         seconds.count();
 }
 }  // namespace dettax
 #endif

@@ -23,7 +23,6 @@ namespace dettax {
 namespace {
 
 constexpr int64_t kColdBytes = int64_t{96} << 20;
-constexpr int64_t kPeakRounds = 200'000;
 
 double seconds(const std::function<void()>& work) {
   const auto start = std::chrono::steady_clock::now();
@@ -181,18 +180,6 @@ struct Runner {
   }
 };
 
-double peak_flops(Team& team) {
-  std::vector<int64_t> done(static_cast<size_t>(team.size()) * 8);
-  const double time = seconds([&] {
-    team.run([&](int thread) {
-      done[static_cast<size_t>(thread) * 8] = multiply_add_in_registers(kPeakRounds);
-    });
-  });
-  int64_t flops = 0;
-  for (int64_t f : done) flops += f;
-  return static_cast<double>(flops) / time;
-}
-
 void measure(benchmark::State& state, const Shape& shape, Product product, Order order,
              bool dynamic) {
   const int threads = 2;
@@ -210,7 +197,7 @@ void measure(benchmark::State& state, const Shape& shape, Product product, Order
     runner.settle();
     ours.push_back(seconds([&] { runner.ours(2 * turn); }));
     state.SetIterationTime(ours.back());
-    peaks.push_back(peak_flops(team));
+    peaks.push_back(peak_flops_per_second(team));
     if (library.sgemm != nullptr) {
       library.wake();
       theirs.push_back(seconds([&] { runner.blas(library, 2 * turn + 1); }));

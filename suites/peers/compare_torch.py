@@ -2,7 +2,8 @@
 """dettax' training step against PyTorch eager, alternately in one run: A B B A, one block of steps each.
 
 For every case: median step time of both, the ratio torch / dettax from paired blocks with its 95 % interval (t, on log ratios), tokens
-per second and GFLOP/s. Exits with 1 if --require is given and a case's ratio is lower than required.
+per second, GFLOP/s and their part of the FMA peak measured between the blocks, and the part of dettax' step that is not matrix products.
+Exits with 1 if --require is given and a case's ratio is lower than required.
 """
 import argparse
 import json
@@ -25,6 +26,9 @@ CASES = {
 # Two-sided 95 % quantiles of Student's t by degrees of freedom.
 T95 = [0, 12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13]
 
+# Ops of the step that are matrix products (with what runs in their epilogues).
+PRODUCTS = {op + suffix for op in ("qkv", "projection", "mlp_up", "mlp_down", "head") for suffix in ("", "_weight")}
+
 
 class Peer:
     """A process that runs steps on request and sleeps in between."""
@@ -40,10 +44,13 @@ class Peer:
             sys.exit(f"compare_torch.py: {self.process.args[0]} ended with code {self.process.wait()}")
         return text
 
-    def run(self, count):
-        self.process.stdin.write(f"run {count}\n")
+    def ask(self, word, count):
+        self.process.stdin.write(f"{word} {count}\n")
         self.process.stdin.flush()
-        times = json.loads(self.line())
+        return json.loads(self.line())
+
+    def run(self, count):
+        times = self.ask("run", count)
         self.times += times
         return times
 
@@ -69,21 +76,27 @@ def compare(name, args):
     for peer in (ours, torch):
         peer.run(args.warmup)
         peer.times.clear()
-    log_ratios = []
+    log_ratios, peaks = [], []
     for pair in range(args.pairs):
         blocks = {}
         for peer in (ours, torch) if pair % 2 == 0 else (torch, ours):
             blocks[peer] = statistics.median(peer.run(args.steps))
         log_ratios.append(math.log(blocks[torch] / blocks[ours]))
+        peaks.append(statistics.median(ours.ask("peak", 9)))
+    seconds_by_op = ours.ask("ops", 3)
+    products = sum(seconds for op, seconds in seconds_by_op.items() if op in PRODUCTS)
     ours.close()
     torch.close()
     ratio, low, high = interval(log_ratios)
     medians = [statistics.median(peer.times) for peer in (ours, torch)]
+    peak = statistics.median(peaks)
     tokens, flops = ours.about["tokens"], ours.about["flops"]
     print(f"{name}, {args.threads} threads, {len(ours.times)} steps each in {args.pairs} pairs of blocks")
     for label, peer, median in (("dettax", ours, medians[0]), ("torch", torch, medians[1])):
         print(f"  {label:7} {median:8.4f} s a step (min {min(peer.times):.4f})  {tokens / median:8.0f} tokens/s  "
-              f"{flops / median / 1e9:6.1f} GFLOP/s  {peer.about['program']}")
+              f"{flops / median / 1e9:6.1f} GFLOP/s = {flops / median / peak:.2f} of the FMA peak  {peer.about['program']}")
+    print(f"  FMA peak {peak / 1e9:.1f} GFLOP/s (median of {len(peaks)} blocks); all but matrix products: "
+          f"{1 - products / sum(seconds_by_op.values()):.1%} of dettax' step (mean of 3)")
     print(f"  torch / dettax = {ratio:.3f}  (95 % interval {low:.3f} to {high:.3f}, n = {args.pairs}); wanted {wanted}", flush=True)
     return ratio >= wanted
 

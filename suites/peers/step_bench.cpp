@@ -1,6 +1,7 @@
-// Step times of the trainer on request: `step_bench MODEL BATCH SEQUENCE MODE THREADS`. Says on one line what a step is, then waits
-// for lines `run N` on stdin and answers each with a JSON list of N step times in seconds, and `ops N` with an object of mean seconds a step by op. torch_gpt2.py speaks the same, so that
-// compare_torch.py can alternate the two.
+// Step times of the trainer on request: `step_bench MODEL BATCH SEQUENCE MODE THREADS`. Says on one line what a step is, then answers
+// lines on stdin: `run N` with a JSON list of N step times in seconds, `ops N` with an object of mean seconds a step by op, `peak N` with a
+// list of N measurements of the FMA peak of as many threads in operations a second. torch_gpt2.py knows `run`, so that compare_torch.py
+// can alternate the two.
 
 #include <chrono>
 #include <exception>
@@ -11,9 +12,13 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
+#include "harness/base/error.h"
+#include "harness/device/cpu/team.h"
 #include "harness/plan/suite.h"
 #include "harness/train/train_step.h"
+#include "suites/kernels/fma_peak.h"
 
 namespace dettax {
 namespace {
@@ -75,20 +80,18 @@ std::map<std::string, double> seconds_by_op(TrainStep& train, int steps) {
   return mean;
 }
 
-void answer(TrainStep& train, const std::string& word, int count) {
-  std::string text;
-  const auto separator = [&] { return text.empty() ? "" : ", "; };
-  if (word == "run") {
-    for (const double seconds : timed_steps(train, count)) {
-      text += separator() + fmt::format("{}", seconds);
-    }
-    std::cout << "[" << text << "]\n" << std::flush;
-  } else {
-    for (const auto& [op, seconds] : seconds_by_op(train, count)) {
-      text += separator() + fmt::format("\"{}\": {}", op, seconds);
-    }
-    std::cout << "{" << text << "}\n" << std::flush;
-  }
+std::vector<double> peaks(int threads, int count) {
+  Team team(threads, true);
+  std::vector<double> rates;
+  for (int i = 0; i < count; ++i) rates.push_back(peak_flops_per_second(team));
+  return rates;
+}
+
+std::string answer(TrainStep& train, int threads, const std::string& word, int count) {
+  if (word == "run") return nlohmann::json(timed_steps(train, count)).dump();
+  if (word == "ops") return nlohmann::json(seconds_by_op(train, count)).dump();
+  if (word == "peak") return nlohmann::json(peaks(threads, count)).dump();
+  throw Error(ErrorKind::usage, "no request '" + word + "'; there are run, ops and peak");
 }
 
 void serve(const Case& planned, const Mode& mode) {
@@ -101,8 +104,9 @@ void serve(const Case& planned, const Mode& mode) {
                            train.tokens_per_step(), train.flops_per_step(), mode.name)
             << std::flush;
   std::string word;
-  for (int count = 0; std::cin >> word >> count && (word == "run" || word == "ops");) {
-    answer(train, word, count);
+  for (int count = 0; std::cin >> word >> count;) {
+    std::cout << answer(train, planned.topology.threads_per_rank, word, count) << "\n"
+              << std::flush;
   }
 }
 
