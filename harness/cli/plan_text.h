@@ -11,7 +11,7 @@ namespace dettax {
 // Returns how many cases would run.
 size_t write_plan(std::ostream& out, const Suite& suite, int64_t available_bytes, int cores);
 
-// Rough time of one training step: arithmetic at a third of this machine's vector peak.
+// Rough time of one training step: arithmetic at half of what vectors of eight floats could do.
 double estimate_step_seconds(const Case& planned, int cores);
 // Of a whole case: start, warm-up, measuring to its budget, evidence.
 double estimate_case_seconds(const Case& planned, const Suite& suite, int cores);

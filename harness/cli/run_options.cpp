@@ -10,6 +10,7 @@
 
 #include "harness/base/error.h"
 #include "harness/base/text.h"
+#include "harness/cli/injections.h"
 #include "harness/plan/override.h"
 
 namespace dettax {
@@ -147,6 +148,7 @@ Suite load_run_suite(const RunOptions& options) {
   if (!options.case_pattern.empty()) select_cases(suite, options.case_pattern);
   const std::vector<Override> settings = case_settings(options);
   if (changes_suite(options)) suite = with_overrides(suite, settings);
+  check_injections(suite);
   return suite;
 }
 

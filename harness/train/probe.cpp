@@ -52,18 +52,20 @@ constexpr std::array<std::string_view, kOpCount> kOpNames{"data",
                                                           "clip",
                                                           "adamw"};
 
-std::string path_of(int phase, int64_t layer, int op) {
+}  // namespace
+
+std::string op_path(Phase phase, int64_t layer, Op op) {
   std::string path(kPhaseNames[static_cast<size_t>(phase)]);
   if (layer != kNoLayer) path += "/layer" + std::to_string(layer);
   return path.append("/").append(kOpNames[static_cast<size_t>(op)]);
 }
 
-}  // namespace
-
 Probe::Probe(int64_t layers, int64_t micro_batches) : layers_(layers), several_(micro_batches > 1) {
   for (int phase = 0; phase < kPhaseCount; ++phase) {
     for (int64_t layer = kNoLayer; layer < layers; ++layer) {
-      for (int op = 0; op < kOpCount; ++op) paths_.push_back(path_of(phase, layer, op));
+      for (int op = 0; op < kOpCount; ++op) {
+        paths_.push_back(op_path(static_cast<Phase>(phase), layer, static_cast<Op>(op)));
+      }
     }
   }
 }

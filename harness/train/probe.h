@@ -63,6 +63,9 @@ enum class Op {
 inline constexpr int kOpCount = static_cast<int>(Op::adamw) + 1;
 inline constexpr int kNoLayer = -1;
 
+// phase/layer/op, as observers see it but for the micro-batch.
+std::string op_path(Phase phase, int64_t layer, Op op);
+
 // Shows a step to whoever looks: the observer, if there is one, and a marker of the op in progress that a watchdog may read from
 // another thread. All paths exist from the start, so that the marker costs one store an op.
 class Probe {

@@ -6,6 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "harness/base/text.h"
+#include "harness/plan/suite.h"
 #include "tests/cli/program.h"
 
 namespace dettax {
@@ -32,7 +34,7 @@ TEST(BadInput, IsOneLineThatSaysWhatWouldBeRight) {
        "dettax: which command? known: run, report, compare, list, log, doctor; see dettax "
        "--help\n"},
       {"rnu", 2, "dettax: there is no command \"rnu\"; did you mean \"run\"?\n"},
-      {"run", 2, "dettax: run: which suite? known: fill, precision, quick, steps, tiny\n"},
+      {"run", 2, "dettax: run: which suite? known: " + join(list_suites(), ", ") + "\n"},
       {"run tniy", 2, "dettax: suite \"tniy\" does not exist; did you mean \"tiny\"?\n"},
       {"run tiny --sed 3", 2,
        "dettax: \"--sed\" was not expected; did you mean \"--seed\"?; see dettax run --help\n"},
@@ -140,6 +142,33 @@ TEST(BadInput, ATextThatIsTooShortIsNamedByFlagOverrideOrFile) {
   EXPECT_THAT(message(suite), HasSubstr("cases.0.data.path: \"short.txt\" "));
 }
 
+TEST(BadInput, AFaultMustStrikeAnOpThatItsArmIssues) {
+  const TemporaryFolder folder;
+  const auto message = [&](const std::string& injection) {
+    return run_program(folder.path(),
+                       "run tiny --dry-run -C 'cases.0.injections=[{" + injection + "}]'")
+        .err;
+  };
+  const std::string where =
+      "dettax: suite tiny: case gpt-tiny-l1.fp32.dp1.t2.b4x64.m2: injections.0.op: ";
+  EXPECT_EQ(message("kind: hang, op: forward/layer0/attention"), "");
+  EXPECT_EQ(message("kind: hang, op: micro1/forward/layer0"), "");
+  EXPECT_EQ(message("kind: hang, op: forward/layer0/atention"),
+            where +
+                "no op of arm fast begins with \"forward/layer0/atention\"; did you mean "
+                "\"forward/layer0/attention\"?\n");
+  EXPECT_EQ(message("kind: nan, arm: deterministic, op: forward/layer1/qkv"),
+            where +
+                "no op of arm deterministic begins with \"forward/layer1/qkv\"; did you mean "
+                "\"forward/layer0/qkv\"?\n");
+  EXPECT_EQ(message("kind: nan, op: attention"),
+            where +
+                "no op of arm fast begins with \"attention\"; did you mean "
+                "\"forward/layer0/attention\"?\n");
+  EXPECT_THAT(message("kind: hang, op: micro2/forward"),
+              HasSubstr("\"micro2/forward\": a step has 2 micro-batches"));
+}
+
 TEST(DryRun, SaysThatCoresAreShared) {
   const TemporaryFolder folder;
   const auto plan = [&](const std::string& threads) {
@@ -159,7 +188,10 @@ TEST(Help, ShowsTheWholeCommandAndWhatThisBuildHas) {
   const TemporaryFolder folder;
   const Outcome outcome = run_program(folder.path(), "run --help");
   EXPECT_THAT(outcome.out, HasSubstr("Usage: dettax run "));
-  EXPECT_THAT(outcome.out, HasSubstr("this build has fp32, tf32, bf16, fp16"));
+  std::string precisions = "this build has ";
+  for (const Precision usable : usable_precisions(Backend::cpu))
+    precisions += std::string(precisions.ends_with("has ") ? "" : ", ") + to_string(usable);
+  EXPECT_THAT(outcome.out, HasSubstr(precisions));
   EXPECT_EQ(run_program(folder.path(), "help run").out, outcome.out);
 }
 
@@ -182,7 +214,7 @@ TEST(List, HasEveryKind) {
   EXPECT_EQ(outcome.exit_code, 0);
   for (const char* word : {"gpt2-124m", "megatron-det", "tiny", "memory_fill"})
     EXPECT_THAT(outcome.out, HasSubstr(word));
-  EXPECT_EQ(run_program(folder.path(), "run --list").out, "fill\nprecision\nquick\nsteps\ntiny\n");
+  EXPECT_EQ(run_program(folder.path(), "run --list").out, join(list_suites(), "\n") + "\n");
 }
 
 TEST(Doctor, FindsThisBuildUsable) {
