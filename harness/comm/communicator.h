@@ -60,7 +60,8 @@ class Communicator {
   virtual std::unique_ptr<Communicator> split(int colour, int key) = 0;
 
   virtual void all_reduce(float* data, int64_t count, Order order) = 0;
-  // out[count] = this rank's part (rank * count ...) of the sum over in[count * size].
+  // out[count] = this rank's part (rank * count ...) of the sum over in[count * size]; it may be
+  // that part of `in`.
   virtual void reduce_scatter(const float* in, float* out, int64_t count, Order order) = 0;
   // `in` may be this rank's place in `out`.
   virtual void all_gather(const void* in, void* out, int64_t bytes) = 0;

@@ -20,8 +20,7 @@ Reason not_available(const Layout& l) {
                                                                                    : nullptr;
   if (part != nullptr)
     return fmt::format("layout {}: {} parallelism is not available yet", to_string(l), part);
-  if (l.zero_stage > 0)
-    return fmt::format("layout {}: optimizer sharding is not available yet", to_string(l));
+
   if (l.recompute != Recompute::none)
     return fmt::format("layout {}: recomputation is not available yet", to_string(l));
   return std::nullopt;

@@ -27,6 +27,26 @@ int64_t held_parameters(const Case& planned) {
   return whole + (all - whole) / planned.layout.tp;
 }
 
+// Replicas that share optimizer state, and with zero_stage 3 weights too.
+int64_t shards(const Case& planned, int from_stage) {
+  const Layout& l = planned.layout;
+  return l.zero_stage >= from_stage ? int64_t{l.dp} * l.cp : 1;
+}
+
+// With sharded weights: this rank's part, tables and final norm gathered, and two places for the
+// gathered weights of a layer.
+int64_t weight_floats(const Case& planned) {
+  const int64_t held = held_parameters(planned);
+  const int64_t parts = shards(planned, 3);
+  if (parts == 1) return held;
+  Case one_layer = planned;
+  one_layer.model.layers = 1;
+  Case two_layers = planned;
+  two_layers.model.layers = 2;
+  const int64_t layer = held_parameters(two_layers) - held_parameters(one_layer);
+  return held / parts + held - planned.model.layers * layer + 2 * layer;
+}
+
 // Where a gradient knob is invariant, micro-batches are added by a tree: one copy of all gradients in
 // place and one a level. With several micro-batches or ranks the two uses of a tied table keep theirs
 // apart until the end.
@@ -133,11 +153,10 @@ MemoryEstimate estimate_memory(const Case& planned, const Mode& mode) {
   constexpr int64_t kProcessBytes = 5 * kMiB;
   constexpr int64_t kRankBytes = 2 * kMiB;
   const int64_t ranks = planned.topology.ranks_per_node;
-  const int64_t weights = ranks * held_parameters(planned) * kFloatBytes;
   MemoryEstimate estimate;
-  estimate.weights = weights;
+  estimate.weights = ranks * weight_floats(planned) * kFloatBytes;
   estimate.gradients = ranks * gradient_floats(planned, mode) * kFloatBytes;
-  estimate.optimizer = 2 * weights;
+  estimate.optimizer = 2 * ranks * (held_parameters(planned) / shards(planned, 1)) * kFloatBytes;
   estimate.activations =
       ranks * (activation_floats(planned, mode) + operand_floats(planned)) * kFloatBytes;
   estimate.workspace = ranks * workspace_bytes(planned, mode);

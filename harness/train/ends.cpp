@@ -153,6 +153,7 @@ void head_backward(StepContext& c, const Tensor& x) {
   if (!c.knobs.fused_loss) head_linear_backward(c);
   norm_backward(c, Op::final_norm, c.layout.final_norm, x,
                 {b.final_norm, b.final_mean, b.final_rstd}, false);
+  c.reduction.complete_from(c, c.parameters.offset(c.layout.final_norm.gamma));
 }
 
 }  // namespace dettax

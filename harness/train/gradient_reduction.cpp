@@ -1,21 +1,13 @@
 #include "harness/train/gradient_reduction.h"
 
 #include <string>
-#include <string_view>
+#include <utility>
 
+#include "harness/train/step_context.h"
 #include "harness/train/tensor_parallel.h"
 
 namespace dettax {
 namespace {
-
-constexpr int64_t kBucketFloats = 25'000'000 / 4;
-
-void reduce_bucket(StepContext& c, const Bucket& bucket) {
-  const Tensor gradients = c.parameters.gradient_range(bucket.begin, bucket.end);
-  c.begin(Op::bucket);
-  c.device.synchronize();
-  c.mesh.replicas().all_reduce(gradients.f32(), gradients.count(), c.knobs.collectives);
-}
 
 void add_apart_head(StepContext& c) {
   c.begin(Op::tied_head);
@@ -24,63 +16,104 @@ void add_apart_head(StepContext& c) {
 
 // Norms saw only the rows of their rank. All of them in one piece, since each is small.
 void sum_norm_gradients(StepContext& c) {
-  const Tensor& packed = c.buffers.norm_gradients;
+  int64_t count = 0;
   const auto for_each = [&](const auto& body) {
-    int64_t at = 0;
+    count = 0;
     for (size_t p = 0; p < c.layout.parameters.size(); ++p) {
       if (!c.layout.parameters[p].of_norm) continue;
-      const Tensor gradient = c.gradient(static_cast<int>(p));
-      body(make_tensor(packed.f32() + at, DType::f32, {gradient.count()}), gradient);
-      at += gradient.count();
+      const Tensor gradient = c.reduced_gradient(static_cast<int>(p));
+      if (gradient.count() == 0) continue;
+      body(make_tensor(c.buffers.norm_gradients.f32() + count, DType::f32, {gradient.count()}),
+           gradient);
+      count += gradient.count();
     }
   };
   c.begin(Op::sequence_gradients);
   for_each([&](const Tensor& place, const Tensor& gradient) { c.ops.copy(place, gradient); });
+  const Tensor packed = make_tensor(c.buffers.norm_gradients.f32(), DType::f32, {count});
   c.probe.output("norms before", packed, 0);
   c.device.synchronize();
   c.mesh.tensor().all_reduce(packed.f32(), packed.count(), c.knobs.collectives);
   for_each([&](const Tensor& place, const Tensor& gradient) { c.ops.copy(gradient, place); });
 }
 
-// What is shown after the reduction has the same names on every layout.
-void show_gradients(StepContext& c, std::string_view suffix) {
+}  // namespace
+
+GradientReduction::GradientReduction(const StoragePlan& plan, bool scattered, bool complete_at_end)
+    : buckets_(plan.buckets), scattered_(scattered), complete_at_end_(complete_at_end) {
+  under_way_.reserve(buckets_.size());
+}
+
+// What is shown has the same names on every layout.
+void GradientReduction::show_sums(StepContext& c) const {
   if (!c.probe.observed()) return;
   c.begin(Op::gradients);
   for (size_t p = 0; p < c.layout.parameters.size(); ++p) {
-    const Tensor gradient = c.gradient(static_cast<int>(p));
-    c.probe.output(c.layout.parameters[p].name + ".grad" + std::string(suffix), gradient, 0);
+    const Tensor gradient = c.reduced_gradient(static_cast<int>(p));
+    if (gradient.count() > 0) c.probe.output(c.layout.parameters[p].name + ".grad", gradient, 0);
   }
 }
 
-}  // namespace
-
-std::vector<Bucket> make_buckets(const ModelLayout& layout, const ParameterStore& parameters) {
-  std::vector<int64_t> starts;  // of everything that has a gradient of its own
-  starts.reserve(layout.parameters.size() + 1);
-  for (size_t p = 0; p < layout.parameters.size(); ++p) {
-    starts.push_back(parameters.offset(static_cast<int>(p)));
+void GradientReduction::show_parts(StepContext& c, size_t bucket) const {
+  if (!c.probe.observed()) return;
+  c.begin(Op::gradients);
+  for (size_t p = 0; p < c.layout.parameters.size(); ++p) {
+    if (static_cast<size_t>(c.parameters.plan().bucket_of[p]) != bucket) continue;
+    c.probe.output(c.layout.parameters[p].name + ".grad before", c.gradient(static_cast<int>(p)),
+                   0);
   }
-  if (parameters.apart()) {
-    starts.push_back(parameters.head_gradient().f32() - parameters.all_gradients().f32());
-  }
-  std::vector<Bucket> buckets;
-  int64_t end = parameters.gradient_count();
-  for (size_t i = starts.size(); i-- > 0;) {
-    if (end - starts[i] < kBucketFloats && i > 0) continue;
-    buckets.push_back({starts[i], end});
-    end = starts[i];
-  }
-  return buckets;
 }
 
-void reduce_gradients(StepContext& c, const std::vector<Bucket>& buckets) {
+void GradientReduction::send(StepContext& c, size_t bucket) {
+  const Bucket range = buckets_[bucket];
+  const Tensor all = c.parameters.gradient_range(range.begin, range.end);
+  show_parts(c, bucket);
+  c.begin(Op::bucket);
+  c.device.synchronize();
+  Communicator& replicas = c.mesh.replicas();
+  const Order order = c.knobs.collectives;
+  if (!scattered_) {
+    if (c.knobs.overlap) {
+      under_way_.push_back(replicas.start_all_reduce(all.f32(), all.count(), order));
+    } else {
+      replicas.all_reduce(all.f32(), all.count(), order);
+    }
+    return;
+  }
+  const Bucket part = c.parameters.owned_range(bucket);
+  const Tensor own = c.parameters.gradient_range(part.begin, part.end);
+  if (c.knobs.overlap) {
+    under_way_.push_back(replicas.start_reduce_scatter(all.f32(), own.f32(), own.count(), order));
+  } else {
+    replicas.reduce_scatter(all.f32(), own.f32(), own.count(), order);
+  }
+}
+
+void GradientReduction::complete_from(StepContext& c, int64_t offset) {
+  if (!c.last_micro_batch || complete_at_end_ || !c.knobs.overlap) return;
+  if (c.mesh.replicas().size() == 1) return;
+  const auto sends = [&] { return next_ < buckets_.size() && buckets_[next_].begin >= offset; };
+  if (!sends()) return;
+  const Phase phase = std::exchange(c.phase, Phase::reduce);
+  const int64_t layer = std::exchange(c.layer, kNoLayer);
+  c.probe.leave_micro_batch();
+  for (; sends(); ++next_) send(c, next_);
+  c.probe.enter_micro_batch(c.micro_batch);
+  c.phase = phase;
+  c.layer = layer;
+}
+
+void GradientReduction::finish(StepContext& c) {
   if (c.mesh.replicas().size() > 1) {
-    show_gradients(c, " before");
-    for (const Bucket& bucket : buckets) reduce_bucket(c, bucket);
+    for (; next_ < buckets_.size(); ++next_) send(c, next_);
+    c.begin(Op::bucket);
+    for (Request& request : under_way_) request.wait();
+    under_way_.clear();
+    next_ = 0;
   }
   if (c.parameters.apart()) add_apart_head(c);
   if (sequence_parallel(c)) sum_norm_gradients(c);
-  show_gradients(c, "");
+  show_sums(c);
 }
 
 }  // namespace dettax

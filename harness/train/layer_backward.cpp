@@ -139,6 +139,7 @@ void attention_backward(StepContext& c, const LayerActivations& a) {
 }  // namespace
 
 void layer_backward(StepContext& c, const Tensor& x) {
+  c.gathered.need_layer(c);
   const Activations& b = c.buffers;
   const LayerActivations& a = b.layers[static_cast<size_t>(c.layer)];
   const LayerParameters& p = c.layout.layers[static_cast<size_t>(c.layer)];
@@ -150,6 +151,7 @@ void layer_backward(StepContext& c, const Tensor& x) {
   attention_backward(c, a);
   column_parallel_backward(c, p.qkv, {Op::qkv, Op::qkv_weight, b.d_norm, b.d_qkv, a.norm1, {}});
   norm_backward(c, Op::norm1, p.norm1, x, {a.norm1, a.mean1, a.rstd1}, true);
+  c.reduction.complete_from(c, c.parameters.offset(p.norm1.gamma));
 }
 
 }  // namespace dettax

@@ -113,6 +113,7 @@ void activate_up(StepContext& c, const LinearParameters& p, const LayerActivatio
 }  // namespace
 
 void layer_forward(StepContext& c, const Tensor& x) {
+  c.gathered.need_layer(c);
   const LayerActivations& a = c.buffers.layers[static_cast<size_t>(c.layer)];
   const LayerParameters& p = c.layout.layers[static_cast<size_t>(c.layer)];
   const auto place = static_cast<uint32_t>(2 * c.layer);

@@ -55,6 +55,7 @@ class LayoutBuilder {
   // What is whole on every tensor rank counts on the first.
   int add(ParameterSpec spec) {
     spec.primary = spec.sharded() || part_.tp_index == 0;
+    spec.layer = layer_;
     parameters_.push_back(std::move(spec));
     return static_cast<int>(parameters_.size()) - 1;
   }
@@ -90,6 +91,7 @@ class LayoutBuilder {
   const Model& model_;
   const ModelPart& part_;
   std::vector<ParameterSpec> parameters_;
+  int64_t layer_ = -1;  // being built
 };
 
 LinearParameters LayoutBuilder::column_parallel(const std::string& name,
@@ -123,6 +125,7 @@ LayerParameters LayoutBuilder::layer(int64_t index) {
   const double residual_deviation =
       kDeviation / std::sqrt(2.0 * static_cast<double>(model_.published_layers));
   LayerParameters layer;
+  layer_ = index;
   layer.norm1 = norm(name + ".norm1");
   const int64_t queries = attention_width(model_);
   const int64_t keys = model_.key_value_heads * model_.head_width;
@@ -135,6 +138,7 @@ LayerParameters LayoutBuilder::layer(int64_t index) {
       model_.activation == Activation::swiglu ? std::vector{ffn, ffn} : std::vector{ffn};
   layer.up = column_parallel(name + ".mlp.up", up, model_.width);
   layer.down = row_parallel(name + ".mlp.down", model_.width, ffn, residual_deviation);
+  layer_ = -1;
   return layer;
 }
 

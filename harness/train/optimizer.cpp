@@ -5,14 +5,19 @@
 namespace dettax {
 namespace {
 
-// Over the ranks that hold parts of one copy of the model. Summed in order of arrival each replica's would be another; one counts.
+// Over the replicas where each has some of the sums, then over the ranks that hold parts of one copy of the model. Where that leaves
+// each replica a sum of its own, in order of arrival, one of them counts.
 void sum_over_ranks(StepContext& c, const Tensor& squares) {
   Communicator& model = c.mesh.model();
-  const bool replicas_differ = c.knobs.grad_norm == Order::arrival && c.mesh.world().size() > 1;
-  if (model.size() == 1 && !replicas_differ) return;
+  const bool any_order = c.knobs.grad_norm == Order::arrival ||
+                         (model.size() > 1 && c.knobs.collectives == Order::arrival);
+  const bool replicas_differ = any_order && c.mesh.world().size() > 1;
+  const bool parts = c.reduction.scattered();
+  if (model.size() == 1 && !parts && !replicas_differ) return;
   c.begin(Op::gradient_norm);
   c.probe.output("squares before", squares, 0);
   c.device.synchronize();
+  if (parts) c.mesh.replicas().all_reduce(squares.f32(), 1, c.knobs.collectives);
   if (model.size() > 1) model.all_reduce(squares.f32(), 1, c.knobs.collectives);
   if (replicas_differ) c.mesh.world().broadcast(squares.f32(), sizeof(float), 0);
 }
@@ -24,8 +29,9 @@ float gradient_norm(StepContext& c) {
   c.begin(Op::gradient_norm);
   c.ops.fill_bytes(squares, 0);
   for (int p = 0; p < static_cast<int>(c.parameters.size()); ++p) {
-    if (!c.layout.parameters[static_cast<size_t>(p)].primary) continue;
-    c.ops.sum_of_squares({squares, c.gradient(p), true, c.sum(c.knobs.grad_norm)});
+    const Tensor gradient = c.reduced_gradient(p);
+    if (!c.layout.parameters[static_cast<size_t>(p)].primary || gradient.count() == 0) continue;
+    c.ops.sum_of_squares({squares, gradient, true, c.sum(c.knobs.grad_norm)});
     c.probe.output("squares", squares, 0);
   }
   sum_over_ranks(c, squares);
@@ -46,19 +52,14 @@ float clip_factor(StepContext& c, const Optimizer& settings, float norm) {
   return factor;
 }
 
-}  // namespace
-
-Update update_weights(StepContext& c, const Optimizer& settings, LossScale& loss_scale, int64_t t) {
-  c.phase = Phase::optimizer;
-  const double unscale = 1 / loss_scale.value();  // a power of two
-  const float norm = gradient_norm(c) * static_cast<float>(unscale);
-  if (!loss_scale.accept(std::isfinite(norm))) return {norm, true};
-  const float factor = clip_factor(c, settings, norm);
+void apply(StepContext& c, const Optimizer& settings, double scale, int64_t t) {
   c.begin(Op::adamw);
   for (int p = 0; p < static_cast<int>(c.parameters.size()); ++p) {
+    const Elements owned = c.parameters.owned(p);
+    if (owned.count == 0) continue;
     AdamW call;
-    call.weights = c.value(p);
-    call.gradients = c.gradient(p);
+    call.weights = c.parameters.owned_value(p);
+    call.gradients = make_tensor(c.gradient(p).f32() + owned.first, DType::f32, {owned.count});
     call.first_moment = c.parameters.first_moment(p);
     call.second_moment = c.parameters.second_moment(p);
     call.learning_rate = settings.learning_rate;
@@ -67,10 +68,39 @@ Update update_weights(StepContext& c, const Optimizer& settings, LossScale& loss
     call.epsilon = settings.epsilon;
     call.weight_decay =
         c.layout.parameters[static_cast<size_t>(p)].matrix ? settings.weight_decay : 0;
-    call.gradient_scale = static_cast<double>(factor) * unscale;
+    call.gradient_scale = scale;
     call.step = t;
     c.ops.adamw(call);
   }
+}
+
+// What each replica updated goes to all of them. Sharded weights are gathered when they are needed.
+void share_weights(StepContext& c) {
+  if (!c.parameters.sharded() || c.parameters.weights_sharded()) return;
+  c.begin(Op::weight_gather);
+  c.device.synchronize();
+  const StoragePlan& plan = c.parameters.plan();
+  for (size_t b = 0; b < plan.buckets.size(); ++b) {
+    if (plan.buckets[b].begin >= plan.weights) continue;  // a gradient without weights of its own
+    const Tensor own = c.parameters.owned_weights(b);
+    const Tensor all = c.parameters.weights_range(b);
+    c.probe.output("weights before", own, 0);
+    c.mesh.replicas().all_gather(own.data, all.data, own.bytes());
+    c.probe.output("weights", all, 0);
+  }
+}
+
+}  // namespace
+
+Update update_weights(StepContext& c, const Optimizer& settings, LossScale& loss_scale, int64_t t) {
+  c.phase = Phase::optimizer;
+  const double unscale = 1 / loss_scale.value();  // a power of two
+  const float norm = gradient_norm(c) * static_cast<float>(unscale);
+  if (!loss_scale.accept(std::isfinite(norm))) return {norm, true};
+  const float factor = clip_factor(c, settings, norm);
+  apply(c, settings, static_cast<double>(factor) * unscale, t);
+  share_weights(c);
+  c.gathered.forget();
   return {norm, false};
 }
 

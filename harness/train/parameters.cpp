@@ -8,10 +8,6 @@
 namespace dettax {
 namespace {
 
-constexpr int64_t kLine = 16;  // floats in a cache line
-
-int64_t aligned(int64_t count) { return (count + kLine - 1) / kLine * kLine; }
-
 size_t float_bytes(int64_t count) { return static_cast<size_t>(count) * sizeof(float); }
 
 // A piece of one parameter, small enough to share the work evenly.
@@ -31,13 +27,17 @@ void initial_part(const ParameterSpec& spec, uint64_t seed, int64_t begin,
   }
 }
 
-std::vector<Piece> pieces_of(const ModelLayout& layout) {
+// Of what this rank keeps of the weights.
+std::vector<Piece> pieces_of(const ModelLayout& layout, const ParameterStore& store) {
   constexpr int64_t kPiece = 1 << 18;
   std::vector<Piece> pieces;
   for (size_t p = 0; p < layout.parameters.size(); ++p) {
-    const int64_t count = layout.parameters[p].count();
-    for (int64_t at = 0; at < count; at += kPiece) {
-      pieces.push_back({static_cast<int>(p), at, std::min(count, at + kPiece)});
+    const auto parameter = static_cast<int>(p);
+    const Elements kept = store.weights_sharded() ? store.owned(parameter)
+                                                  : Elements{0, layout.parameters[p].count()};
+    const int64_t end = kept.first + kept.count;
+    for (int64_t at = kept.first; at < end; at += kPiece) {
+      pieces.push_back({parameter, at, std::min(end, at + kPiece)});
     }
   }
   return pieces;
@@ -45,43 +45,88 @@ std::vector<Piece> pieces_of(const ModelLayout& layout) {
 
 }  // namespace
 
-ParameterStore::ParameterStore(const ModelLayout& layout, const GradientShape& gradients,
-                               Device& device)
-    : layout_(layout), device_(device), apart_(gradients.apart) {
-  for (const ParameterSpec& spec : layout.parameters) {
-    offsets_.push_back(weight_count_);
-    weight_count_ += aligned(spec.count());
+ParameterStore::ParameterStore(const ModelLayout& layout, const StorageShape& shape, Device& device)
+    : layout_(layout), device_(device), shape_(shape), plan_(plan_storage(layout, shape)) {
+  int64_t owned = 0;
+  for (const Bucket& bucket : plan_.buckets) {
+    owned_at_.push_back(owned);
+    if (bucket.begin < plan_.weights) owned += (bucket.end - bucket.begin) / shape.shards;
   }
-  gradient_count_ = weight_count_;
-  if (apart_)
-    gradient_count_ += aligned(layout.parameters[static_cast<size_t>(layout.head)].count());
-  weights_ = device.allocate(float_bytes(weight_count_));
-  first_moment_ = device.allocate(float_bytes(weight_count_));
-  second_moment_ = device.allocate(float_bytes(weight_count_));
-  gradients_ =
-      device.allocate(float_bytes(gradient_count_) * static_cast<size_t>(gradients.copies));
+  weights_ = device.allocate(float_bytes(weights_sharded() ? owned : plan_.weights));
+  first_moment_ = device.allocate(float_bytes(owned));
+  second_moment_ = device.allocate(float_bytes(owned));
+  gradients_ = device.allocate(float_bytes(plan_.gradients) * static_cast<size_t>(shape.copies));
+  for (const Bucket& bucket : plan_.buckets) {
+    auto* weights = static_cast<float*>(weights_.data());
+    weights_of_.push_back(weights_sharded() ? nullptr : weights + bucket.begin);
+  }
 }
 
-Tensor ParameterStore::view(const Buffer& buffer, int parameter, int64_t extra) const {
+Tensor ParameterStore::shaped(float* data, int parameter) const {
   const ParameterSpec& spec = layout_.parameters[static_cast<size_t>(parameter)];
-  float* data = static_cast<float*>(buffer.data()) + offset(parameter) + extra;
   return spec.matrix ? make_tensor(data, DType::f32, {spec.rows, spec.columns})
                      : make_tensor(data, DType::f32, {spec.rows});
 }
 
+Tensor ParameterStore::value(int parameter) const {
+  const size_t bucket = bucket_of(parameter);
+  return shaped(weights_of_[bucket] + offset(parameter) - plan_.buckets[bucket].begin, parameter);
+}
+
 Tensor ParameterStore::gradient(int parameter, int copy) const {
-  return view(gradients_, parameter, gradient_count_ * copy);
+  auto* gradients = static_cast<float*>(gradients_.data());
+  return shaped(gradients + plan_.gradients * copy + offset(parameter), parameter);
 }
 
 Tensor ParameterStore::head_gradient(int copy) const {
-  if (!apart_) return gradient(layout_.head, copy);
-  return view(gradients_, layout_.head,
-              gradient_count_ * copy + weight_count_ - offset(layout_.head));
+  if (!apart()) return gradient(layout_.head, copy);
+  auto* gradients = static_cast<float*>(gradients_.data());
+  return shaped(gradients + plan_.gradients * copy + plan_.head_gradient, layout_.head);
 }
 
 Tensor ParameterStore::gradient_range(int64_t begin, int64_t end, int copy) const {
-  return make_tensor(static_cast<float*>(gradients_.data()) + gradient_count_ * copy + begin,
+  return make_tensor(static_cast<float*>(gradients_.data()) + plan_.gradients * copy + begin,
                      DType::f32, {end - begin});
+}
+
+Bucket ParameterStore::owned_range(size_t bucket) const {
+  const Bucket& whole = plan_.buckets[bucket];
+  const int64_t part = (whole.end - whole.begin) / shape_.shards;
+  return {whole.begin + part * shape_.shard, whole.begin + part * (shape_.shard + 1)};
+}
+
+Elements ParameterStore::owned(int parameter) const {
+  const Bucket range = owned_range(bucket_of(parameter));
+  const int64_t count = layout_.parameters[static_cast<size_t>(parameter)].count();
+  const int64_t first = std::clamp<int64_t>(range.begin - offset(parameter), 0, count);
+  const int64_t end = std::clamp<int64_t>(range.end - offset(parameter), 0, count);
+  return {first, end - first};
+}
+
+Tensor ParameterStore::owned_part(const Buffer& buffer, int parameter) const {
+  const size_t bucket = bucket_of(parameter);
+  const Elements elements = owned(parameter);
+  auto* part = static_cast<float*>(buffer.data()) + owned_at_[bucket];
+  if (elements.count > 0) part += offset(parameter) + elements.first - owned_range(bucket).begin;
+  return make_tensor(part, DType::f32, {elements.count});
+}
+
+Tensor ParameterStore::owned_value(int parameter) const {
+  if (weights_sharded()) return owned_part(weights_, parameter);
+  const Elements elements = owned(parameter);
+  return make_tensor(value(parameter).f32() + elements.first, DType::f32, {elements.count});
+}
+
+Tensor ParameterStore::owned_weights(size_t bucket) const {
+  const Bucket range = owned_range(bucket);
+  auto* weights = static_cast<float*>(weights_.data());
+  return make_tensor(weights + (weights_sharded() ? owned_at_[bucket] : range.begin), DType::f32,
+                     {range.end - range.begin});
+}
+
+Tensor ParameterStore::weights_range(size_t bucket) const {
+  const Bucket& whole = plan_.buckets[bucket];
+  return make_tensor(weights_of_[bucket], DType::f32, {whole.end - whole.begin});
 }
 
 int64_t ParameterStore::bytes() const {
@@ -95,7 +140,7 @@ void ParameterStore::reset(uint64_t seed, int threads) {
     device_.ops().fill_bytes(make_tensor(buffer->data(), DType::f32, {count}), 0);
   }
   device_.synchronize();
-  const std::vector<Piece> pieces = pieces_of(layout_);
+  const std::vector<Piece> pieces = pieces_of(layout_, *this);
   std::atomic<size_t> next{0};
   std::mutex device_mutex;  // a device takes calls from one thread at a time
   const auto work = [&] {
@@ -106,13 +151,18 @@ void ParameterStore::reset(uint64_t seed, int threads) {
       initial_part(layout_.parameters[static_cast<size_t>(piece.parameter)], seed, piece.begin,
                    values);
       const std::lock_guard lock(device_mutex);
-      device_.copy_from_host(value(piece.parameter).f32() + piece.begin, values.data(),
-                             values.size() * sizeof(float));
+      fill(values, piece.parameter, piece.begin);
     }
   };
   std::vector<std::jthread> helpers;
   for (int t = 1; t < threads; ++t) helpers.emplace_back(work);
   work();
+}
+
+void ParameterStore::fill(const std::vector<float>& values, int parameter, int64_t first) {
+  float* to = weights_sharded() ? owned_value(parameter).f32() - owned(parameter).first
+                                : value(parameter).f32();
+  device_.copy_from_host(to + first, values.data(), values.size() * sizeof(float));
 }
 
 }  // namespace dettax

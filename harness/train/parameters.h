@@ -6,47 +6,65 @@
 
 #include "harness/device/device.h"
 #include "harness/train/model_layout.h"
+#include "harness/train/storage_plan.h"
 
 namespace dettax {
 
-// How many gradients of the whole model are alive, and whether the two uses of a tied table keep theirs apart until the end.
-struct GradientShape {
-  int copies = 1;
-  bool apart = false;
+// Some neighbours of the elements of a parameter that a rank holds.
+struct Elements {
+  int64_t first = 0, count = 0;
 };
 
-// Weights, gradients and moments, each in one piece of memory in the order of the layout; every tensor begins at a cache line, and
-// the gaps are zero. With `apart` the head's gradient lies behind all others.
+// Weights, gradients and moments, each in one piece of memory as the plan says. With shards this rank keeps the moments of what it owns
+// alone, one bucket's behind the other's; and of the weights too, if they are sharded: then the weights of a bucket are where
+// place_weights() says they have been gathered.
 class ParameterStore {
  public:
-  ParameterStore(const ModelLayout& layout, const GradientShape& gradients, Device& device);
+  ParameterStore(const ModelLayout& layout, const StorageShape& shape, Device& device);
 
-  size_t size() const { return offsets_.size(); }
-  Tensor value(int parameter) const { return view(weights_, parameter); }
+  const StoragePlan& plan() const { return plan_; }
+  size_t size() const { return plan_.offsets.size(); }
+  Tensor value(int parameter) const;
   Tensor gradient(int parameter, int copy = 0) const;
   Tensor head_gradient(int copy = 0) const;
-  Tensor first_moment(int parameter) const { return view(first_moment_, parameter); }
-  Tensor second_moment(int parameter) const { return view(second_moment_, parameter); }
   // All gradients of a copy, gaps included, as one vector; and one part of it.
-  Tensor all_gradients(int copy = 0) const { return gradient_range(0, gradient_count_, copy); }
+  Tensor all_gradients(int copy = 0) const { return gradient_range(0, plan_.gradients, copy); }
   Tensor gradient_range(int64_t begin, int64_t end, int copy = 0) const;
-  int64_t gradient_count() const { return gradient_count_; }
-  int64_t offset(int parameter) const { return offsets_[static_cast<size_t>(parameter)]; }
-  bool apart() const { return apart_; }
+  int64_t gradient_count() const { return plan_.gradients; }
+  int64_t offset(int parameter) const { return plan_.offsets[static_cast<size_t>(parameter)]; }
+  bool apart() const { return shape_.apart; }
   int64_t bytes() const;
+
+  // What this rank updates: everything unless there are shards. The views are of these elements alone.
+  bool sharded() const { return shape_.shards > 1; }
+  bool weights_sharded() const { return shape_.shard_weights && sharded(); }
+  Elements owned(int parameter) const;
+  Tensor owned_value(int parameter) const;
+  Tensor first_moment(int parameter) const { return owned_part(first_moment_, parameter); }
+  Tensor second_moment(int parameter) const { return owned_part(second_moment_, parameter); }
+  // The same for whole buckets: this rank's part of the weights and, where they are not sharded, all.
+  Bucket owned_range(size_t bucket) const;
+  Tensor owned_weights(size_t bucket) const;
+  Tensor weights_range(size_t bucket) const;
+  void place_weights(size_t bucket, float* weights) { weights_of_[bucket] = weights; }
 
   // Initial weights; everything else zero. `threads` may share the work: the numbers depend on (seed, parameter, index) alone.
   void reset(uint64_t seed, int threads);
 
  private:
-  Tensor view(const Buffer& buffer, int parameter, int64_t extra = 0) const;
+  Tensor shaped(float* data, int parameter) const;
+  Tensor owned_part(const Buffer& buffer, int parameter) const;
+  size_t bucket_of(int parameter) const {
+    return static_cast<size_t>(plan_.bucket_of[static_cast<size_t>(parameter)]);
+  }
+  void fill(const std::vector<float>& values, int parameter, int64_t first);
 
   const ModelLayout& layout_;
   Device& device_;
-  std::vector<int64_t> offsets_;
-  int64_t weight_count_ = 0;
-  int64_t gradient_count_ = 0;
-  const bool apart_;
+  const StorageShape shape_;
+  const StoragePlan plan_;
+  std::vector<int64_t> owned_at_;   // where a bucket's owned part begins among all of them
+  std::vector<float*> weights_of_;  // where a bucket's weights are
   Buffer weights_, gradients_, first_moment_, second_moment_;
 };
 

@@ -50,6 +50,7 @@ enum class Op {
   vocabulary_maxima,
   vocabulary_sums,
   sequence_gradients,
+  weight_gather,
   memory_fill,
   gradient_tree,
   gradients,

@@ -48,6 +48,13 @@ Tensor StepContext::head_operand() {
   return operands.make(Operand::weight, Operands::kHead, value(layout.head), SumOver::columns);
 }
 
+Tensor StepContext::reduced_gradient(int parameter) const {
+  const Tensor all = parameters.gradient(parameter);
+  if (!reduction.scattered()) return all;
+  const Elements owned = parameters.owned(parameter);
+  return make_tensor(all.f32() + owned.first, DType::f32, {owned.count});
+}
+
 void StepContext::show(std::string_view name, const Tensor& activation) {
   if (!probe.observed() || !activation) return;
   probe.output(name, activation,

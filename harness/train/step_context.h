@@ -9,6 +9,8 @@
 #include "harness/plan/local_sizes.h"
 #include "harness/train/activations.h"
 #include "harness/train/fill_totals.h"
+#include "harness/train/gathered_weights.h"
+#include "harness/train/gradient_reduction.h"
 #include "harness/train/model_layout.h"
 #include "harness/train/operands.h"
 #include "harness/train/parameters.h"
@@ -27,6 +29,8 @@ struct StepContext {
   Ops& ops;
   Probe& probe;
   const ParameterStore& parameters;
+  GatheredWeights& gathered;
+  GradientReduction& reduction;
   const Activations& buffers;
   Operands& operands;
 
@@ -41,6 +45,8 @@ struct StepContext {
   int gradient_copy = 0;     // where this micro-batch's gradients go
   bool accumulate = false;   // and whether something is there already
   FillTotals fills = {};
+  int64_t micro_batch = 0;
+  bool last_micro_batch = false;  // its backward pass completes gradients
   Phase phase = Phase::forward;
   int64_t layer = kNoLayer;
 
@@ -55,6 +61,8 @@ struct StepContext {
   Tensor gradient(int parameter) const {
     return parameter == kNoParameter ? Tensor{} : parameters.gradient(parameter, gradient_copy);
   }
+  // What the reduction left here of a gradient's sum over replicas: all of it, or what this rank owns.
+  Tensor reduced_gradient(int parameter) const;
   // Of the head, which may be a table of its own or the tied one's second use.
   Tensor head_gradient() const { return parameters.head_gradient(gradient_copy); }
   std::string_view head_gradient_name() const {

@@ -37,7 +37,8 @@ struct TrainStep::Impl {
   const std::vector<std::string> names;  // of the whole model's parameters
   const GradientTree tree;
   ParameterStore parameters;
-  const std::vector<Bucket> buckets;
+  GatheredWeights gathered;
+  GradientReduction reduction;
   Arena arena;
   Activations activations;
   const std::unique_ptr<TokenSource> data;
@@ -55,9 +56,26 @@ namespace {
 
 // Both uses of a tied table write one gradient unless sums over micro-batches or ranks are to form a tree: (head0 + head1) +
 // (embedding0 + embedding1) is what one micro-batch of all samples gives, (head0 + embedding0) + ... is not.
-GradientShape gradient_shape(const Case& planned, const GradientTree& tree) {
+bool apart(const Case& planned, const GradientTree& tree) {
   const bool several = tree.micro_batches > 1 || planned.layout.dp > 1;
-  return {tree.copies(), tree.tree && planned.model.tied_head && several};
+  return tree.tree && planned.model.tied_head && several;
+}
+
+StorageShape storage_shape(const Case& planned, const GradientTree& tree, const Mesh& mesh) {
+  StorageShape shape;
+  shape.copies = tree.copies();
+  shape.apart = apart(planned, tree);
+  if (planned.layout.zero_stage == 0) return shape;
+  shape.shards = mesh.replicas().size();
+  shape.shard = mesh.replicas().rank();
+  shape.shard_weights = planned.layout.zero_stage == 3;
+  return shape;
+}
+
+// Each rank gets the sums of what it owns, unless every rank needs all: to add up squares in an order that does not depend on where
+// shards end, or to add the uses of a tied table.
+bool scatters(const Case& planned, const Knobs& knobs, const GradientTree& tree) {
+  return planned.layout.zero_stage > 0 && knobs.grad_norm != Order::invariant && !tree.tree;
 }
 
 Activations allocate_activations(const Case& planned, const Knobs& knobs, Device& device,
@@ -96,8 +114,10 @@ TrainStep::Impl::Impl(const Case& planned_case, const Mode& mode, Device& on, Co
                                part_of(planned.model, planned.layout, mesh.position()))),
       names(parameter_names(planned.model)),
       tree{GradientTree::wanted(knobs), planned.micro_batches()},
-      parameters(layout, gradient_shape(planned, tree), device),
-      buckets(make_buckets(layout, parameters)),
+      parameters(layout, storage_shape(planned, tree, mesh), device),
+      gathered(parameters, layout, device),
+      reduction(parameters.plan(), scatters(planned, knobs, tree),
+                tree.tree && tree.micro_batches > 1),
       activations(allocate_activations(planned, knobs, device, arena)),
       data(make_token_source(planned)),
       sequence(static_cast<size_t>(planned.batch.sequence_length + 1)),
@@ -115,6 +135,8 @@ TrainStep::Impl::Impl(const Case& planned_case, const Mode& mode, Device& on, Co
               device.ops(),
               probe,
               parameters,
+              gathered,
+              reduction,
               activations,
               operands,
               planned.batch.micro,
@@ -123,8 +145,17 @@ TrainStep::Impl::Impl(const Case& planned_case, const Mode& mode, Device& on, Co
               1.0 / static_cast<double>(planned.tokens_per_step())} {
   for (size_t p = 0; p < layout.parameters.size(); ++p) {
     const int index = static_cast<int>(p);
-    named.push_back({layout.parameters[p].name, parameters.value(index), parameters.gradient(index),
-                     &layout.parameters[p], 0});
+    const Tensor gradient = parameters.gradient(index);
+    TrainStep::Parameter one{layout.parameters[p].name, {}, gradient, &layout.parameters[p], 0};
+    if (parameters.sharded()) {
+      const Elements owned = parameters.owned(index);
+      one.value = parameters.owned_value(index);
+      one.gradient = make_tensor(gradient.f32() + owned.first, DType::f32, {owned.count});
+      one.first = owned.first;
+    } else {
+      one.value = parameters.value(index);
+    }
+    named.push_back(std::move(one));
   }
 }
 
@@ -199,8 +230,12 @@ float TrainStep::Impl::reduce_loss() {
 StepResult TrainStep::Impl::step() {
   context.step = static_cast<uint64_t>(steps_done);
   context.gradient_scale = loss_scale.value() / static_cast<double>(planned.tokens_per_step());
+  context.phase = Phase::forward;
+  gathered.need_ends(context);
   for (int64_t micro = 0; micro < planned.micro_batches(); ++micro) {
     probe.enter_micro_batch(micro);
+    context.micro_batch = micro;
+    context.last_micro_batch = micro + 1 == planned.micro_batches();
     context.gradient_copy = tree.copy_for(micro);
     context.accumulate = tree.accumulates(micro);
     forward(micro);
@@ -210,9 +245,9 @@ StepResult TrainStep::Impl::step() {
   probe.leave_micro_batch();
   context.gradient_copy = 0;
   context.phase = Phase::reduce;
+  reduction.finish(context);
   StepResult result;
   result.loss = reduce_loss();
-  reduce_gradients(context, buckets);
   const Update update = update_weights(context, planned.optimizer, loss_scale, updates + 1);
   result.gradient_norm = update.gradient_norm;
   if (!update.skipped) ++updates;
@@ -236,6 +271,7 @@ void TrainStep::reset(uint64_t seed) {
   impl_->loss_scale.reset();
   impl_->operands.reset();
   impl_->parameters.reset(seed, impl_->planned.topology.threads_per_rank);
+  impl_->gathered.forget();
 }
 
 StepResult TrainStep::step() { return impl_->step(); }
@@ -247,15 +283,18 @@ int64_t TrainStep::ops_issued() const { return impl_->probe.issued(); }
 
 void TrainStep::fingerprint(const FingerprintSink& sink) const {
   const ParameterStore& store = impl_->parameters;
-  const auto all = [&](const char* suffix, Tensor (ParameterStore::*tensor)(int) const) {
-    const StateShards shards{impl_->layout, impl_->names, impl_->mesh, false};
-    const auto values = fingerprint_state(shards, impl_->device,
-                                          [&](int p) { return HeldPart{(store.*tensor)(p), 0}; });
+  const auto all = [&](const char* suffix, bool sharded,
+                       Tensor (ParameterStore::*tensor)(int) const) {
+    const StateShards shards{impl_->layout, impl_->names, impl_->mesh, sharded};
+    const auto values = fingerprint_state(shards, impl_->device, [&](int p) {
+      return HeldPart{(store.*tensor)(p), sharded ? store.owned(p).first : 0};
+    });
     for (size_t p = 0; p < values.size(); ++p) sink(impl_->names[p] + suffix, values[p]);
   };
-  all("", &ParameterStore::value);
-  all(".first_moment", &ParameterStore::first_moment);
-  all(".second_moment", &ParameterStore::second_moment);
+  const bool sharded = store.weights_sharded();
+  all("", sharded, sharded ? &ParameterStore::owned_value : &ParameterStore::value);
+  all(".first_moment", store.sharded(), &ParameterStore::first_moment);
+  all(".second_moment", store.sharded(), &ParameterStore::second_moment);
   // Dropout masks and samples follow from these two alone.
   sink("random.seed", dettax::fingerprint(&impl_->context.seed, 1, sizeof(uint64_t)));
   const PrecisionRecipe& recipe = impl_->operands.recipe();
@@ -282,7 +321,8 @@ double TrainStep::flops_per_step() const {
 }
 int64_t TrainStep::tokens_per_step() const { return impl_->planned.tokens_per_step(); }
 int64_t TrainStep::allocated_bytes() const {
-  return impl_->parameters.bytes() + impl_->arena.bytes() + impl_->operands.bytes();
+  return impl_->parameters.bytes() + impl_->gathered.bytes() + impl_->arena.bytes() +
+         impl_->operands.bytes();
 }
 
 }  // namespace dettax

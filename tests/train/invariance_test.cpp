@@ -83,6 +83,28 @@ TEST(InvariantMode, GivesTheSameBitsOnOneTwoAndFourRanks) {
   }
 }
 
+// Other micro-batches and data-parallel ranks beside axes that stay as they are. Sharding the optimizer changes no bit either.
+TEST(InvariantMode, HoldsOnEveryLayoutOfTheModel) {
+  for (const Case& planned : cases()) {
+    for (const Layout& layout : {Layout{.tp = 2}, Layout{.tp = 2, .sequence_parallel = true}}) {
+      Case whole = with_micro_batch(planned, 8);
+      whole.layout = layout;
+      whole.topology.threads_per_rank = 1;
+      const Log expected = layout_free(record(whole, invariant(), 2));
+      for (const int zero_stage : {0, 1, 3}) {
+        for (const int ranks : {1, 2}) {
+          Case other = whole;
+          other.layout.dp = ranks;
+          other.layout.zero_stage = zero_stage;
+          other.batch.micro = 2;
+          EXPECT_EQ(first_difference(expected, layout_free(record(other, invariant(), 2))), "")
+              << planned.model.name << ", " << to_string(other.layout);
+        }
+      }
+    }
+  }
+}
+
 TEST(InvariantMode, HoldsWithSeparateLoss) {
   Mode mode = invariant();
   mode.knobs.fused_loss = false;

@@ -59,12 +59,16 @@ LayoutCase named(const Layout& layout) {
 
 class OnLayout : public testing::TestWithParam<LayoutCase> {};
 
-INSTANTIATE_TEST_SUITE_P(Layouts, OnLayout,
-                         testing::Values(named({.dp = 2}), named({.tp = 2}), named({.tp = 4}),
-                                         named({.dp = 2, .tp = 2}),
-                                         named({.tp = 2, .sequence_parallel = true}),
-                                         named({.dp = 2, .tp = 2, .sequence_parallel = true})),
-                         [](const auto& instance) { return instance.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Layouts, OnLayout,
+    testing::Values(named({.dp = 2}), named({.tp = 2}), named({.tp = 4}), named({.dp = 2, .tp = 2}),
+                    named({.tp = 2, .sequence_parallel = true}),
+                    named({.dp = 2, .tp = 2, .sequence_parallel = true}),
+                    named({.dp = 2, .zero_stage = 1}), named({.dp = 2, .tp = 2, .zero_stage = 1}),
+                    named({.dp = 2, .tp = 2, .sequence_parallel = true, .zero_stage = 1}),
+                    named({.dp = 2, .zero_stage = 3}), named({.dp = 4, .zero_stage = 3}),
+                    named({.dp = 2, .tp = 2, .zero_stage = 3})),
+    [](const auto& instance) { return instance.param.name; });
 
 Mode with(Mode mode, const std::vector<std::pair<std::string, std::string>>& knobs) {
   for (const auto& [knob, value] : knobs) set_knob(mode.knobs, knob, value);

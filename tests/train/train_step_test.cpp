@@ -12,8 +12,8 @@
 
 #include "harness/base/error.h"
 #include "harness/plan/suite.h"
-#include "harness/train/gradient_reduction.h"
 #include "harness/train/gradient_tree.h"
+#include "harness/train/storage_plan.h"
 #include "small_cases.h"
 
 namespace dettax {
@@ -181,18 +181,35 @@ TEST(Buckets, CoverTheGradientsOnceFromTheBack) {
   model.ffn_width = 2048;
   model.layers = 8;
   const ModelLayout layout = make_model_layout(model, whole_model(model));
-  const auto device = make_cpu_device(1, false);
   for (const bool apart : {false, true}) {
-    const ParameterStore store(layout, {1, apart}, *device);
-    const auto buckets = make_buckets(layout, store);
-    EXPECT_GE(buckets.size(), 3U);
-    int64_t end = store.gradient_count();
-    for (const Bucket& bucket : buckets) {
+    const StoragePlan plan = plan_storage(layout, {.apart = apart});
+    EXPECT_GE(plan.buckets.size(), 3U);
+    int64_t end = plan.gradients;
+    for (const Bucket& bucket : plan.buckets) {
       EXPECT_EQ(bucket.end, end);
-      EXPECT_TRUE(bucket.begin == 0 || bucket.end - bucket.begin >= 6250000);
+      const bool of_head = apart && bucket.begin == plan.head_gradient;
+      EXPECT_TRUE(of_head || bucket.begin == 0 || bucket.end - bucket.begin >= 6250000);
       end = bucket.begin;
     }
     EXPECT_EQ(end, 0);
+  }
+}
+
+TEST(Buckets, AreCutIntoEqualShardsOfWholeCacheLines) {
+  const Model model = small_llama();
+  const ModelLayout layout = make_model_layout(model, whole_model(model));
+  for (const int shards : {1, 2, 3, 7}) {
+    for (const bool by_layer : {false, true}) {
+      const StoragePlan plan = plan_storage(layout, {.shards = shards, .shard_weights = by_layer});
+      EXPECT_EQ(plan.buckets.size(), by_layer ? 4U : 1U);  // tables, two layers, norm and head
+      for (const Bucket& bucket : plan.buckets)
+        EXPECT_EQ((bucket.end - bucket.begin) % (16 * shards), 0);
+      for (size_t p = 0; p < plan.offsets.size(); ++p) {
+        const Bucket& bucket = plan.buckets[static_cast<size_t>(plan.bucket_of[p])];
+        EXPECT_GE(plan.offsets[p], bucket.begin);
+        EXPECT_LE(plan.offsets[p] + layout.parameters[p].count(), bucket.end);
+      }
+    }
   }
 }
 
@@ -216,12 +233,14 @@ TEST(MemoryEstimate, IsWhatTheTrainerAllocates) {
   cases[2].model.dropout = 0.1;
   cases[2].batch.sequence_length = 20;
   for (const Layout& layout :
-       {Layout{.dp = 2, .tp = 2}, Layout{.tp = 2, .sequence_parallel = true}}) {
+       {Layout{.dp = 2, .tp = 2}, Layout{.tp = 2, .sequence_parallel = true},
+        Layout{.dp = 2, .zero_stage = 1}, Layout{.dp = 4, .zero_stage = 3}}) {
     cases.push_back(cases[0]);
     cases.back().layout = layout;
     cases.back().batch = {1, 4, 20};
     cases.push_back(cases[1]);
     cases.back().layout = layout;
+    cases.back().batch = {2, 8, 12};
   }
   cases.push_back(cases[0]);
   cases.back().precision = Precision::fp8_ds;
