@@ -35,6 +35,8 @@ Mesh::Mesh(const Layout& layout, Communicator& world)
   tensor_ = group({p.dp, 0, p.pp, p.cp});
   context_ = group({p.dp, p.tp, p.pp, 0});
   pipeline_ = group({p.dp, p.tp, 0, p.cp});
+  pipeline_backward_ = group({p.dp, p.tp, 0, p.cp});
+  ends_ = group(first_stage() || last_stage() ? MeshPosition{p.dp, p.tp, 0, p.cp} : p);
   data_ = group({0, p.tp, p.pp, p.cp});
   replicas_ = group({0, p.tp, p.pp, 0});
   expert_ = group({p.dp - p.dp % layout_.ep, p.tp, p.pp, p.cp});

@@ -29,7 +29,11 @@ class Mesh {
   Communicator& tensor() const { return *tensor_; }    // ranks that share each layer, ordered by tp
   Communicator& context() const { return *context_; }  // that share each sequence
   Communicator& pipeline() const { return *pipeline_; }  // that hold one layer after the other
-  Communicator& data() const { return *data_; }          // same weights, other samples
+  // The same ranks, for what goes from the last layer to the first: its messages do not queue behind those of the other direction.
+  Communicator& pipeline_backward() const { return *pipeline_backward_; }
+  // First and last stage of a pipeline, which share a tied table; a stage between them is alone.
+  Communicator& ends() const { return *ends_; }
+  Communicator& data() const { return *data_; }  // same weights, other samples
   // Same weights of a dense layer: data x context. Their gradients are added. In order of dp, then cp.
   Communicator& replicas() const { return *replicas_; }
   // Ranks that share the experts of a layer: neighbours on dp.
@@ -47,8 +51,8 @@ class Mesh {
   const Layout layout_;
   const MeshPosition position_;
   Communicator& world_;
-  std::unique_ptr<Communicator> tensor_, context_, pipeline_, data_, replicas_, expert_,
-      expert_replicas_, model_;
+  std::unique_ptr<Communicator> tensor_, context_, pipeline_, pipeline_backward_, ends_, data_,
+      replicas_, expert_, expert_replicas_, model_;
 };
 
 }  // namespace dettax

@@ -103,6 +103,11 @@ struct NormBackward {
   SumOrder sum;
 };
 
+// y = gelu(x), in the tanh form, with the bits of the epilogue bias_gelu.
+struct GeluForward {
+  Tensor y, x;
+};
+
 // y[M,F] = silu(x[M,0:F]) * x[M,F:2F].
 struct SwigluForward {
   Tensor y, x;
@@ -254,6 +259,7 @@ class Ops {
   virtual void embedding_backward(const EmbeddingBackward& call) = 0;
   virtual void norm_forward(const NormForward& call) = 0;
   virtual void norm_backward(const NormBackward& call) = 0;
+  virtual void gelu_forward(const GeluForward& call) = 0;
   virtual void swiglu_forward(const SwigluForward& call) = 0;
   virtual void swiglu_backward(const SwigluBackward& call) = 0;
   virtual void rope(const Rope& call) = 0;

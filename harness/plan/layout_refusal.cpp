@@ -14,15 +14,9 @@ Reason not_divisible(const char* what, int64_t value, const char* axis, int64_t 
 
 // What is not built yet. A part leaves this list when it comes.
 Reason not_available(const Layout& l) {
-  const char* part = l.pp > 1 || l.vp > 1 || l.schedule == PipelineSchedule::gpipe ? "pipeline"
-                     : l.cp > 1                                                    ? "context"
-                     : l.ep > 1                                                    ? "expert"
-                                                                                   : nullptr;
+  const char* part = l.cp > 1 ? "context" : l.ep > 1 ? "expert" : nullptr;
   if (part != nullptr)
     return fmt::format("layout {}: {} parallelism is not available yet", to_string(l), part);
-
-  if (l.recompute != Recompute::none)
-    return fmt::format("layout {}: recomputation is not available yet", to_string(l));
   return std::nullopt;
 }
 
@@ -47,6 +41,8 @@ Reason uneven_tensor(const Case& planned) {
 
 Reason uneven_pipeline(const Case& planned) {
   const Layout& l = planned.layout;
+  if (l.schedule == PipelineSchedule::gpipe && l.pp == 1)
+    return fmt::format("layout {}: gpipe needs a pipeline; pp is 1", to_string(l));
   const int64_t chunks = int64_t{l.pp} * l.vp;
   if (Reason reason = not_divisible("model.layers", planned.model.layers, "pp * vp", chunks))
     return reason;

@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "harness/plan/local_sizes.h"
+#include "harness/plan/pipeline_schedule.h"
 #include "harness/plan/suite.h"
 
 namespace dettax {
@@ -13,8 +14,12 @@ namespace {
 constexpr int64_t kFloatBytes = 4;
 constexpr int64_t kMiB = int64_t{1} << 20U;
 
-// Parameters of one rank. What tensor parallelism does not cut every rank has whole: norms, the
-// biases behind row-parallel layers, positions.
+int64_t token_table(const Case& planned) {
+  return planned.model.padded_vocabulary() / planned.layout.tp * planned.model.width;
+}
+
+// Parameters of one rank, on average over the stages of a pipeline, of which the first and the last have a tied table each. What
+// tensor parallelism does not cut every rank has whole: norms, the biases behind row-parallel layers, positions.
 int64_t held_parameters(const Case& planned) {
   const Model& m = planned.model;
   const int64_t padding = m.padded_vocabulary() - m.vocabulary;
@@ -24,7 +29,8 @@ int64_t held_parameters(const Case& planned) {
   const int64_t biases = m.bias ? 2 * m.layers * m.width : 0;
   const int64_t positions = m.position == Position::learned ? m.context * m.width : 0;
   const int64_t whole = norms + biases + positions;
-  return whole + (all - whole) / planned.layout.tp;
+  const int64_t repeated = m.tied_head && planned.layout.pp > 1 ? token_table(planned) : 0;
+  return (whole + (all - whole) / planned.layout.tp + repeated) / planned.layout.pp;
 }
 
 // Replicas that share optimizer state, and with zero_stage 3 weights too.
@@ -44,7 +50,8 @@ int64_t weight_floats(const Case& planned) {
   Case two_layers = planned;
   two_layers.model.layers = 2;
   const int64_t layer = held_parameters(two_layers) - held_parameters(one_layer);
-  return held / parts + held - planned.model.layers * layer + 2 * layer;
+  // Both counts are averages over the stages, of which each has two whole places.
+  return held / parts + held - planned.model.layers * layer + 2 * layer * planned.layout.pp;
 }
 
 // Where a gradient knob is invariant, micro-batches are added by a tree: one copy of all gradients in
@@ -61,8 +68,9 @@ int64_t gradient_floats(const Case& planned, const Mode& mode) {
   if (!wants_tree(mode.knobs)) return all;
   const auto micro_batches = static_cast<uint64_t>(std::max<int64_t>(1, planned.micro_batches()));
   const auto copies = static_cast<int64_t>(std::bit_width(micro_batches));
-  const bool apart = model.tied_head && (micro_batches > 1 || planned.layout.dp > 1);
-  return copies * (all + (apart ? model.padded_vocabulary() / planned.layout.tp * model.width : 0));
+  const bool apart =
+      model.tied_head && planned.layout.pp == 1 && (micro_batches > 1 || planned.layout.dp > 1);
+  return copies * (all + (apart ? token_table(planned) : 0));
 }
 
 // fused_loss_chunk_rows of harness/device/ops.h, as the CPU backend defines it.
@@ -93,37 +101,83 @@ Widths widths_of(const Case& planned) {
           (m.norm == NormKind::layer_norm ? 2 : 1)};
 }
 
-// Floats a row that one layer keeps for the backward pass: two norms, qkv, attention and its
-// log-sum-exp, the residual stream behind attention and behind the layer, both sides of the
-// activation.
-int64_t layer_floats(const Widths& w) {
-  return 2 * (w.residual + w.norm_statistics) + w.qkv + w.attention + w.heads + 2 * w.residual +
-         w.up + w.ffn;
+// Floats a row that the forward pass of a layer makes: two norms, attention with its log-sum-exp and
+// the activation function's result, which are cheap to compute again; what products made (qkv, the
+// residual stream behind attention, the MLP's inner side); and the residual stream behind the layer.
+struct LayerFloats {
+  int64_t cheap, products, output;
+};
+LayerFloats layer_floats(const Widths& w) {
+  return {2 * (w.residual + w.norm_statistics) + w.attention + w.heads + w.ffn,
+          w.qkv + w.residual + w.up, w.residual};
 }
 
-// Floats a row of the gradients with respect to activations: residual stream (and the branch under
-// dropout), norm, MLP, attention; and of what ranks exchange.
+// What of it each layer keeps, and what all layers share.
+struct Kept {
+  int64_t per_layer, shared;
+};
+Kept kept_floats(const LayerFloats& f, Recompute recompute) {
+  switch (recompute) {
+    case Recompute::none:
+      return {f.cheap + f.products + f.output, 0};
+    case Recompute::selective:
+      return {f.products + f.output, f.cheap};
+    case Recompute::full:
+      return {f.output, f.cheap + f.products};
+  }
+  return {};
+}
+
+// Floats a row of the gradients with respect to activations: residual stream (three on their way
+// through a pipeline) and the branch under dropout, norm, MLP, attention; and of what ranks exchange.
 int64_t activation_gradient_floats(const Case& planned, const Widths& w) {
   const Model& m = planned.model;
+  const int64_t residual = (planned.layout.pp > 1 ? 3 : 1) * w.residual;
   const int64_t branch = m.dropout > 0 ? w.residual : 0;
   const int64_t gated = m.activation == Activation::swiglu ? w.up : 0;
   const int64_t exchanged = planned.layout.sequence_parallel ? 2 * m.width : 0;
-  return 2 * w.residual + branch + w.ffn + gated + w.attention + w.qkv + exchanged;
+  return residual + w.residual + branch + w.ffn + gated + w.attention + w.qkv + exchanged;
 }
 
-int64_t activation_floats(const Case& planned, const Mode& mode) {
-  const Model& m = planned.model;
-  const Widths w = widths_of(planned);
+int64_t head_floats(const Case& planned, const Mode& mode, const Widths& w) {
   const int64_t rows = planned.batch.micro * planned.batch.sequence_length;
-  const int64_t ids_and_losses = 3;  // tokens, targets, losses
-  const int64_t ends = 2 * w.residual + w.norm_statistics + ids_and_losses;
   const int64_t tp = planned.layout.tp;
-  const int64_t vocabulary = m.padded_vocabulary() / tp;
+  const int64_t vocabulary = planned.model.padded_vocabulary() / tp;
+  const int64_t losses = 1;
   const int64_t logit_rows =
       mode.knobs.fused_loss ? fused_chunk_rows(rows, vocabulary, mode.knobs.gemm) : rows;
   const int64_t row_statistics = tp > 1 ? tp + 2 : 0;
-  return rows * (m.layers * layer_floats(w) + ends + activation_gradient_floats(planned, w)) +
+  return rows * (w.residual + w.norm_statistics + losses) +
          logit_rows * (vocabulary + row_statistics);
+}
+
+// What the chunks of a stage hold of their micro-batches in flight; what comes from another stage
+// needs one place more.
+int64_t slot_floats(const Case& planned, const Widths& w, int64_t kept, int stage) {
+  const Layout& layout = planned.layout;
+  const auto actions = pipeline_schedule(layout, stage, planned.micro_batches());
+  const int64_t layers = planned.model.layers / (int64_t{layout.pp} * layout.vp);
+  int64_t floats = 0;
+  for (int chunk = 0; chunk < layout.vp; ++chunk) {
+    const int64_t slots = micro_batches_in_flight(actions, chunk);
+    const bool first = chunk == 0 && stage == 0;
+    const bool last = chunk == layout.vp - 1 && stage == layout.pp - 1;
+    const int64_t ids = (first ? 1 : 0) + (last ? 1 : 0);
+    floats += (slots + (first ? 0 : 1)) * w.residual + slots * (layers * kept + ids);
+  }
+  return floats;
+}
+
+// On average over the stages.
+int64_t activation_floats(const Case& planned, const Mode& mode) {
+  const Widths w = widths_of(planned);
+  const int64_t rows = planned.batch.micro * planned.batch.sequence_length;
+  const Kept kept = kept_floats(layer_floats(w), planned.layout.recompute);
+  int64_t slots = 0;
+  for (int stage = 0; stage < planned.layout.pp; ++stage)
+    slots += slot_floats(planned, w, kept.per_layer, stage);
+  return (rows * slots + head_floats(planned, mode, w)) / planned.layout.pp +
+         rows * (kept.shared + activation_gradient_floats(planned, w));
 }
 
 // Rounded copies of the largest operands of a matrix product (harness/train/operands.h), where a precision has them.

@@ -6,35 +6,29 @@
 namespace dettax {
 namespace {
 
-struct Shapes {
-  const Model& model;
-  LocalSizes sizes;
-  int64_t samples, tokens, rows;
-  int64_t own_rows;  // of the residual stream
-};
-
-void take_norm(Arena& arena, const Shapes& s, Tensor& y, Tensor& mean, Tensor& rstd) {
+void take_norm(Arena& arena, const ActivationShapes& s, Tensor& y, Tensor& mean, Tensor& rstd) {
   y = arena.floats({s.own_rows, s.model.width});
   if (s.model.norm == NormKind::layer_norm) mean = arena.floats({s.own_rows});
   rstd = arena.floats({s.own_rows});
 }
 
-LayerActivations take_layer(Arena& arena, const Shapes& s) {
-  LayerActivations layer;
+// What is cheap to compute again for the memory it takes.
+void take_cheap(Arena& arena, const ActivationShapes& s, LayerActivations& layer) {
   take_norm(arena, s, layer.norm1, layer.mean1, layer.rstd1);
-  layer.qkv = arena.floats({s.rows, s.sizes.qkv_width});
   layer.attention = arena.floats({s.rows, s.sizes.attention_width});
   layer.log_sum_exp = arena.floats({s.samples, s.sizes.heads, s.tokens});
-  layer.middle = arena.floats({s.own_rows, s.model.width});
   take_norm(arena, s, layer.norm2, layer.mean2, layer.rstd2);
-  layer.up = arena.floats({s.rows, s.sizes.up_width});
   layer.activated = arena.floats({s.rows, s.sizes.ffn_width});
-  layer.output = arena.floats({s.own_rows, s.model.width});
-  return layer;
 }
 
-void take_gradients(Arena& arena, const Shapes& s, Activations& a) {
-  a.d_residual = arena.floats({s.own_rows, s.model.width});
+// What matrix products made.
+void take_products(Arena& arena, const ActivationShapes& s, LayerActivations& layer) {
+  layer.qkv = arena.floats({s.rows, s.sizes.qkv_width});
+  layer.middle = arena.floats({s.own_rows, s.model.width});
+  layer.up = arena.floats({s.rows, s.sizes.up_width});
+}
+
+void take_gradients(Arena& arena, const ActivationShapes& s, Activations& a) {
   if (s.model.dropout > 0) a.d_branch = arena.floats({s.own_rows, s.model.width});
   a.d_norm = arena.floats({s.own_rows, s.model.width});
   a.d_activated = arena.floats({s.rows, s.sizes.ffn_width});
@@ -44,16 +38,27 @@ void take_gradients(Arena& arena, const Shapes& s, Activations& a) {
   a.d_qkv = arena.floats({s.rows, s.sizes.qkv_width});
 }
 
+void take_head(Arena& arena, const ActivationShapes& s, int64_t micro_batches, int64_t chunk_rows,
+               Activations& a) {
+  take_norm(arena, s, a.final_norm, a.final_mean, a.final_rstd);
+  a.logits = arena.floats({chunk_rows, s.sizes.vocabulary});
+  a.losses = arena.floats({s.rows});
+  a.loss_sums = arena.floats({micro_batches});
+}
+
 // What ranks that share layers exchange.
-void take_exchange(Arena& arena, const Shapes& s, const Layout& layout, int64_t chunk_rows,
-                   Activations& a) {
-  a.maxima = arena.floats({layout.tp, chunk_rows});
-  a.row_sums = arena.floats({2, chunk_rows});
+void take_exchange(Arena& arena, const ActivationShapes& s, const Layout& layout,
+                   const Stage& stage, int64_t chunk_rows, Activations& a) {
+  if (stage.has_head()) {
+    a.maxima = arena.floats({layout.tp, chunk_rows});
+    a.row_sums = arena.floats({2, chunk_rows});
+  }
   if (!layout.sequence_parallel) return;
   a.all_rows = arena.floats({s.rows, s.model.width});
   a.d_all_rows = arena.floats({s.rows, s.model.width});
   const int64_t vectors = s.model.bias && s.model.norm == NormKind::layer_norm ? 2 : 1;
-  a.norm_gradients = arena.floats({(2 * s.model.layers + 1) * vectors * s.model.width});
+  const int64_t norms = 2 * stage.layers() + (stage.has_head() ? 1 : 0);
+  a.norm_gradients = arena.floats({norms * vectors * s.model.width});
 }
 
 }  // namespace
@@ -64,29 +69,51 @@ int64_t logit_rows(const Case& planned, const Knobs& knobs, int64_t vocabulary) 
   return fused_loss_chunk_rows(rows, vocabulary, planned.batch.micro, knobs.gemm);
 }
 
-Activations lay_out_activations(const Case& planned, const Knobs& knobs, Arena& arena) {
+ActivationShapes activation_shapes(const Case& planned) {
+  const Layout& layout = planned.layout;
   const int64_t tokens = planned.batch.sequence_length;
   const int64_t rows = planned.batch.micro * tokens;
-  const Layout& layout = planned.layout;
-  const int64_t own_rows = layout.sequence_parallel ? rows / layout.tp : rows;
-  const Shapes s{
-      planned.model, local_sizes(planned.model, layout.tp, 0), planned.batch.micro, tokens, rows,
-      own_rows};
+  return {
+      planned.model, local_sizes(planned.model, layout.tp, 0),          planned.batch.micro, tokens,
+      rows,          layout.sequence_parallel ? rows / layout.tp : rows};
+}
+
+LayerActivations take_layer(Arena& arena, const ActivationShapes& shapes, Recompute recompute,
+                            const LayerActivations& recomputed) {
+  LayerActivations layer = recomputed;
+  if (recompute == Recompute::none) take_cheap(arena, shapes, layer);
+  if (recompute != Recompute::full) take_products(arena, shapes, layer);
+  layer.output = take_residual(arena, shapes);
+  return layer;
+}
+
+LayerActivations take_recomputed(Arena& arena, const ActivationShapes& shapes,
+                                 Recompute recompute) {
+  LayerActivations layer;
+  if (recompute != Recompute::none) take_cheap(arena, shapes, layer);
+  if (recompute == Recompute::full) take_products(arena, shapes, layer);
+  return layer;
+}
+
+Tensor take_residual(Arena& arena, const ActivationShapes& shapes) {
+  return arena.floats({shapes.own_rows, shapes.model.width});
+}
+
+Tensor take_ids(Arena& arena, const ActivationShapes& shapes) {
+  return arena.take(DType::i32, {shapes.rows});
+}
+
+Activations take_shared(Arena& arena, const ActivationShapes& s, const Case& planned,
+                        const Knobs& knobs, const Stage& stage) {
   const int64_t chunk_rows = logit_rows(planned, knobs, s.sizes.vocabulary);
+  const Layout& layout = planned.layout;
   Activations a;
-  a.tokens = arena.take(DType::i32, {s.rows});
-  a.targets = arena.take(DType::i32, {s.rows});
-  a.embedding = arena.floats({s.own_rows, s.model.width});
-  for (int64_t i = 0; i < s.model.layers; ++i) a.layers.push_back(take_layer(arena, s));
-  take_norm(arena, s, a.final_norm, a.final_mean, a.final_rstd);
-  a.logits = arena.floats({chunk_rows, s.sizes.vocabulary});
-  a.losses = arena.floats({s.rows});
-  a.loss_sums = arena.floats({planned.micro_batches()});
+  if (stage.has_head()) take_head(arena, s, planned.micro_batches(), chunk_rows, a);
   a.loss = arena.floats({1});
   a.norm_squares = arena.floats({1});
   a.clip = arena.floats({1});
   take_gradients(arena, s, a);
-  if (layout.tp > 1) take_exchange(arena, s, layout, chunk_rows, a);
+  if (layout.tp > 1) take_exchange(arena, s, layout, stage, chunk_rows, a);
   return a;
 }
 

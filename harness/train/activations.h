@@ -1,10 +1,12 @@
 #pragma once
 
-#include <vector>
+#include <cstdint>
 
 #include "harness/device/tensor.h"
 #include "harness/plan/case.h"
+#include "harness/plan/local_sizes.h"
 #include "harness/train/arena.h"
+#include "harness/train/stage.h"
 
 namespace dettax {
 
@@ -21,11 +23,25 @@ struct LayerActivations {
   Tensor output;     // [R,C]: the residual stream behind the layer
 };
 
-// Everything a step writes beside weights, gradients and moments.
+// Consecutive layers, by their number in the whole model.
+class ChunkLayers {
+ public:
+  ChunkLayers() = default;
+  ChunkLayers(const LayerActivations* first, int64_t first_layer)
+      : first_(first), first_layer_(static_cast<size_t>(first_layer)) {}
+  const LayerActivations& operator[](size_t layer) const { return first_[layer - first_layer_]; }
+
+ private:
+  const LayerActivations* first_ = nullptr;
+  size_t first_layer_ = 0;
+};
+
+// Everything that the pass of a micro-batch through a chunk of layers reads and writes beside weights, gradients and moments.
 struct Activations {
   Tensor tokens, targets;  // i32 [M]
-  Tensor embedding;        // [R,C]
-  std::vector<LayerActivations> layers;
+  Tensor input;            // [R,C]: the residual stream in front of the first layer
+  Tensor embedding;        // the same
+  ChunkLayers layers;
   Tensor final_norm, final_mean, final_rstd;
   Tensor logits;            // [M,V], or the scratch of the fused loss
   Tensor losses;            // [M]
@@ -42,7 +58,25 @@ struct Activations {
   Tensor all_rows, d_all_rows;  // [M,C]: a stream gathered from all ranks, or a part of its sum
 };
 
-Activations lay_out_activations(const Case& planned, const Knobs& knobs, Arena& arena);
+struct ActivationShapes {
+  const Model& model;
+  LocalSizes sizes;
+  int64_t samples, tokens, rows;  // of a micro-batch
+  int64_t own_rows;               // of the residual stream
+};
+ActivationShapes activation_shapes(const Case& planned);
+
+// What a layer keeps in a slot, and what all layers share since it is computed again: with selective recomputation the norms, the
+// attention core and the activation function, with full everything but the layer's output. Fields that a layer does not keep are
+// those of `recomputed`.
+LayerActivations take_layer(Arena& arena, const ActivationShapes& shapes, Recompute recompute,
+                            const LayerActivations& recomputed);
+LayerActivations take_recomputed(Arena& arena, const ActivationShapes& shapes, Recompute recompute);
+Tensor take_residual(Arena& arena, const ActivationShapes& shapes);
+Tensor take_ids(Arena& arena, const ActivationShapes& shapes);
+// Everything that is alive within one pass, and the scalars. A head and its loss come right before their backward pass.
+Activations take_shared(Arena& arena, const ActivationShapes& shapes, const Case& planned,
+                        const Knobs& knobs, const Stage& stage);
 
 // Rows of logits alive at once, of which this rank has `vocabulary` columns.
 int64_t logit_rows(const Case& planned, const Knobs& knobs, int64_t vocabulary);

@@ -91,8 +91,8 @@ void head_linear_backward(StepContext& c) {
 // What nobody wrote in this gradient copy yet and the embedding is going to add to.
 void clear_table_gradients(StepContext& c) {
   if (c.accumulate) return;
-  if (!c.model.tied_head || c.parameters.apart())
-    c.ops.fill_bytes(c.gradient(c.layout.embedding), 0);
+  const bool head_wrote = c.model.tied_head && c.layout.head != kNoParameter;
+  if (!head_wrote || c.parameters.apart()) c.ops.fill_bytes(c.gradient(c.layout.embedding), 0);
   if (c.layout.position != kNoParameter)
     c.ops.fill_bytes(used_positions(c, c.gradient(c.layout.position)), 0);
 }

@@ -46,15 +46,13 @@ size_t GatheredWeights::bucket_of_layer(int64_t layer) const {
   return static_cast<size_t>(store_.plan().bucket_of[static_cast<size_t>(parameters.norm1.gamma)]);
 }
 
-// Of the layer that comes behind the context's, among those of this rank.
+// Of the layer that comes behind the context's in the same pass, if this rank holds it. What comes behind a chunk of layers depends on
+// the schedule.
 size_t GatheredWeights::next_bucket(const StepContext& c) const {
-  const int64_t step = c.phase == Phase::forward ? 1 : -1;
-  const auto layers = static_cast<int64_t>(layout_.layers.size());
-  for (int64_t i = c.layer + step; i >= 0 && i < layers; i += step) {
-    if (layout_.layers[static_cast<size_t>(i)].norm1.gamma != kNoParameter)
-      return bucket_of_layer(i);
-  }
-  return kNone;
+  const int64_t next = c.layer + (c.phase == Phase::forward ? 1 : -1);
+  const bool held = next >= 0 && next < std::ssize(layout_.layers) &&
+                    layout_.layers[static_cast<size_t>(next)].norm1.gamma != kNoParameter;
+  return held ? bucket_of_layer(next) : kNone;
 }
 
 GatheredWeights::Place* GatheredWeights::holder_of(size_t bucket) {

@@ -37,6 +37,17 @@ void sum_norm_gradients(StepContext& c) {
   for_each([&](const Tensor& place, const Tensor& gradient) { c.ops.copy(gradient, place); });
 }
 
+// First and last stage of a pipeline hold a tied table each, with the sum over replicas of the gradient of one of its uses. Both then
+// make the same update. A bucket of its own gives each replica the same part of it on both stages.
+void add_tied_tables(StepContext& c) {
+  if (!c.model.tied_head || c.mesh.ends().size() == 1) return;
+  const Tensor gradient = c.reduced_gradient(c.layout.embedding);
+  c.begin(Op::tied_table);
+  c.probe.output("embedding.weight.grad before", gradient, 0);
+  c.device.synchronize();
+  c.mesh.ends().all_reduce(gradient.f32(), gradient.count(), c.knobs.collectives);
+}
+
 }  // namespace
 
 GradientReduction::GradientReduction(const StoragePlan& plan, bool scattered, bool complete_at_end)
@@ -112,6 +123,7 @@ void GradientReduction::finish(StepContext& c) {
     next_ = 0;
   }
   if (c.parameters.apart()) add_apart_head(c);
+  add_tied_tables(c);
   if (sequence_parallel(c)) sum_norm_gradients(c);
   show_sums(c);
 }

@@ -9,6 +9,11 @@ namespace dettax {
 // Reads x [M,C], keeps what the backward pass needs; the result is buffers.layers[layer].output.
 void layer_forward(StepContext& c, const Tensor& x);
 
+// The same but for its last product, and with it the result, which the backward pass of the layer does not need.
+void layer_up_to_activation(StepContext& c, const Tensor& x);
+// Only norms, attention and the activation function, from the products that were kept.
+void layer_cheap_parts(StepContext& c, const Tensor& x);
+
 // Turns buffers.d_residual from the gradient of the block's output into that of its input, and adds up the weights' gradients.
 void layer_backward(StepContext& c, const Tensor& x);
 

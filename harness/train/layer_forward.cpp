@@ -74,13 +74,14 @@ void end_branch(StepContext& c, const BranchEnd& end, const LinearParameters& p,
   c.output("y", y);
 }
 
+void rotate(StepContext& c, const LayerActivations& a) {
+  if (c.model.position != Position::rope) return;
+  c.begin(Op::rope);
+  c.ops.rope({a.qkv, c.samples, c.sizes.heads, c.sizes.key_value_heads, c.model.rope_theta, false});
+  c.output("qkv", a.qkv);
+}
+
 void attention(StepContext& c, const LayerActivations& a) {
-  if (c.model.position == Position::rope) {
-    c.begin(Op::rope);
-    c.ops.rope(
-        {a.qkv, c.samples, c.sizes.heads, c.sizes.key_value_heads, c.model.rope_theta, false});
-    c.output("qkv", a.qkv);
-  }
   c.fresh(a.attention);
   c.fresh(a.log_sum_exp);
   c.begin(Op::attention);
@@ -91,10 +92,31 @@ void attention(StepContext& c, const LayerActivations& a) {
   c.show("log_sum_exp", a.log_sum_exp);
 }
 
+void swiglu(StepContext& c, const LayerActivations& a) {
+  c.fresh(a.activated);
+  c.begin(Op::swiglu);
+  c.ops.swiglu_forward({a.activated, a.up});
+  c.output("y", a.activated);
+}
+
+void gelu(StepContext& c, const LayerActivations& a) {
+  c.fresh(a.activated);
+  c.begin(Op::gelu);
+  c.ops.gelu_forward({a.activated, a.up});
+  c.output("y", a.activated);
+}
+
+void activate(StepContext& c, const LayerActivations& a) {
+  c.model.activation == Activation::swiglu ? swiglu(c, a) : gelu(c, a);
+}
+
+// In the product's epilogue where its result needs no rounding between: the activation function reads what is stored, so that it can
+// be computed again.
 void activate_up(StepContext& c, const LinearParameters& p, const LayerActivations& a) {
+  const bool rounded = c.operands.recipe().activations != NumberFormat::f32;
   LinearForward call;
   call.x = a.norm2;
-  if (c.model.activation == Activation::gelu) {
+  if (c.model.activation == Activation::gelu && !rounded) {
     call.y = a.activated;
     call.pre_activation = a.up;
     call.epilogue = Epilogue::bias_gelu;
@@ -104,34 +126,55 @@ void activate_up(StepContext& c, const LinearParameters& p, const LayerActivatio
   call.y = a.up;
   call.epilogue = plain(p);
   column_parallel(c, Op::mlp_up, p, call);
-  c.fresh(a.activated);
-  c.begin(Op::swiglu);
-  c.ops.swiglu_forward({a.activated, a.up});
-  c.output("y", a.activated);
+  activate(c, a);
 }
+
+const LayerActivations& activations(const StepContext& c) {
+  return c.buffers.layers[static_cast<size_t>(c.layer)];
+}
+const LayerParameters& parameters(const StepContext& c) {
+  return c.layout.layers[static_cast<size_t>(c.layer)];
+}
+uint32_t dropout_place(const StepContext& c) { return static_cast<uint32_t>(2 * c.layer); }
 
 }  // namespace
 
-void layer_forward(StepContext& c, const Tensor& x) {
+void layer_up_to_activation(StepContext& c, const Tensor& x) {
   c.gathered.need_layer(c);
-  const LayerActivations& a = c.buffers.layers[static_cast<size_t>(c.layer)];
-  const LayerParameters& p = c.layout.layers[static_cast<size_t>(c.layer)];
-  const auto place = static_cast<uint32_t>(2 * c.layer);
+  const LayerActivations& a = activations(c);
+  const LayerParameters& p = parameters(c);
   norm_forward(c, Op::norm1, p.norm1, x, {a.norm1, a.mean1, a.rstd1});
   LinearForward qkv;
   qkv.x = a.norm1;
   qkv.y = a.qkv;
   qkv.epilogue = plain(p.qkv);
   column_parallel(c, Op::qkv, p.qkv, qkv);
+  rotate(c, a);
   attention(c, a);
   end_branch(c,
              {Op::projection, Op::projection_bias, Op::projection_dropout, Op::projection_residual,
-              place + 1},
+              dropout_place(c) + 1},
              p.projection, a.attention, x, a.middle);
   norm_forward(c, Op::norm2, p.norm2, a.middle, {a.norm2, a.mean2, a.rstd2});
   activate_up(c, p.up, a);
-  end_branch(c, {Op::mlp_down, Op::mlp_bias, Op::mlp_dropout, Op::mlp_residual, place + 2}, p.down,
-             a.activated, a.middle, a.output);
+}
+
+void layer_forward(StepContext& c, const Tensor& x) {
+  layer_up_to_activation(c, x);
+  const LayerActivations& a = activations(c);
+  end_branch(c,
+             {Op::mlp_down, Op::mlp_bias, Op::mlp_dropout, Op::mlp_residual, dropout_place(c) + 2},
+             parameters(c).down, a.activated, a.middle, a.output);
+}
+
+void layer_cheap_parts(StepContext& c, const Tensor& x) {
+  c.gathered.need_layer(c);
+  const LayerActivations& a = activations(c);
+  const LayerParameters& p = parameters(c);
+  norm_forward(c, Op::norm1, p.norm1, x, {a.norm1, a.mean1, a.rstd1});
+  attention(c, a);
+  norm_forward(c, Op::norm2, p.norm2, a.middle, {a.norm2, a.mean2, a.rstd2});
+  activate(c, a);
 }
 
 }  // namespace dettax

@@ -77,11 +77,11 @@ Tensor Operands::make(Operand part, int64_t site, const Tensor& values, SumOver 
   return call.y;
 }
 
-void Operands::end_step(Communicator& replicas) {
+void Operands::end_step(Communicator& ranks) {
   if (!recipe_.delayed_scales) return;
   const auto own_bytes = static_cast<int64_t>(seen_.size() * sizeof(float));
-  std::vector<float> all(seen_.size() * static_cast<size_t>(replicas.size()));
-  replicas.all_gather(seen_.data(), all.data(), own_bytes);
+  std::vector<float> all(seen_.size() * static_cast<size_t>(ranks.size()));
+  ranks.all_gather(seen_.data(), all.data(), own_bytes);
   for (size_t slot = 0; slot < seen_.size(); ++slot) {
     float most = 0;
     for (size_t at = slot; at < all.size(); at += seen_.size()) {

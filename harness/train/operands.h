@@ -35,7 +35,7 @@ class Operands {
   Tensor make(Operand part, int64_t site, const Tensor& values, SumOver sum);
 
   // Delayed scales: after a step the largest magnitudes seen, over all ranks of the group, become the newest of the history.
-  void end_step(Communicator& replicas);
+  void end_step(Communicator& ranks);
   void reset();
   // The history, as state that outlives a step; empty unless scales are delayed.
   Tensor history() const { return history_; }

@@ -5,8 +5,8 @@
 namespace dettax {
 namespace {
 
-constexpr std::array<std::string_view, kPhaseCount> kPhaseNames{"forward", "backward", "reduce",
-                                                                "optimizer"};
+constexpr std::array<std::string_view, kPhaseCount> kPhaseNames{"forward", "recompute", "backward",
+                                                                "reduce", "optimizer"};
 
 constexpr std::array<std::string_view, kOpCount> kOpNames{"data",
                                                           "embedding",
@@ -25,6 +25,7 @@ constexpr std::array<std::string_view, kOpCount> kOpNames{"data",
                                                           "mlp_up",
                                                           "mlp_up_weight",
                                                           "swiglu",
+                                                          "gelu",
                                                           "mlp_down",
                                                           "mlp_down_weight",
                                                           "mlp_bias",
@@ -48,10 +49,13 @@ constexpr std::array<std::string_view, kOpCount> kOpNames{"data",
                                                           "gradients",
                                                           "bucket",
                                                           "tied_head",
+                                                          "tied_table",
                                                           "loss",
                                                           "gradient_norm",
                                                           "clip",
-                                                          "adamw"};
+                                                          "adamw",
+                                                          "pipeline_receive",
+                                                          "pipeline_send"};
 
 }  // namespace
 

@@ -11,8 +11,9 @@
 
 namespace dettax {
 
-enum class Phase { forward, backward, reduce, optimizer };
-inline constexpr int kPhaseCount = 4;
+// recompute: what the backward pass computes again instead of having kept it.
+enum class Phase { forward, recompute, backward, reduce, optimizer };
+inline constexpr int kPhaseCount = 5;
 
 // Ops of a step by their place in the model, as paths name them.
 enum class Op {
@@ -33,6 +34,7 @@ enum class Op {
   mlp_up,
   mlp_up_weight,
   swiglu,
+  gelu,
   mlp_down,
   mlp_down_weight,
   mlp_bias,
@@ -56,12 +58,15 @@ enum class Op {
   gradients,
   bucket,
   tied_head,
+  tied_table,
   loss,
   gradient_norm,
   clip,
   adamw,
+  pipeline_receive,
+  pipeline_send,
 };
-inline constexpr int kOpCount = static_cast<int>(Op::adamw) + 1;
+inline constexpr int kOpCount = static_cast<int>(Op::pipeline_send) + 1;
 inline constexpr int kNoLayer = -1;
 
 // phase/layer/op, as observers see it but for the micro-batch.

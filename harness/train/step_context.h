@@ -31,7 +31,7 @@ struct StepContext {
   const ParameterStore& parameters;
   GatheredWeights& gathered;
   GradientReduction& reduction;
-  const Activations& buffers;
+  Activations buffers;  // of the pass at hand
   Operands& operands;
 
   int64_t samples;  // of a micro-batch

@@ -19,7 +19,7 @@ std::vector<bool> bucket_starts(const ModelLayout& layout, const StorageShape& s
     size += rounded_up(parameters[p].count(), kLine);
     const bool cut = shape.shard_weights ? p > 0 && parameters[p].layer != parameters[p - 1].layer
                                          : size >= kBucketFloats;
-    if (!cut && p > 0) continue;
+    if (!cut && p > 0 && !(shape.table_alone && p == 1 && layout.embedding == 0)) continue;
     starts[p] = true;
     size = 0;
   }

@@ -16,6 +16,8 @@ struct Bucket {
 struct StorageShape {
   int copies = 1;      // gradients of the whole model alive at once
   bool apart = false;  // the two uses of a tied table keep their gradients apart until the end
+  bool table_alone = false;   // the token table has a bucket of its own, so that its shards are the
+                              // same on every stage of a pipeline that holds it
   int shards = 1, shard = 0;  // each bucket is cut into as many parts, of which this rank owns one
   bool shard_weights =
       false;  // and of the weights it holds no more than that; buckets are layers then

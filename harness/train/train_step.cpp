@@ -7,14 +7,14 @@
 
 #include "harness/base/error.h"
 #include "harness/comm/mesh.h"
-#include "harness/train/activations.h"
-#include "harness/train/ends.h"
+#include "harness/train/chunk_pass.h"
 #include "harness/train/gradient_reduction.h"
 #include "harness/train/gradient_tree.h"
-#include "harness/train/layer.h"
 #include "harness/train/operands.h"
 #include "harness/train/optimizer.h"
+#include "harness/train/pipeline_exchange.h"
 #include "harness/train/requirements.h"
+#include "harness/train/stage_activations.h"
 #include "harness/train/state_fingerprint.h"
 #include "harness/train/token_source.h"
 
@@ -23,9 +23,10 @@ namespace dettax {
 struct TrainStep::Impl {
   Impl(const Case& planned, const Mode& mode, Device& device, Communicator& communicator);
 
-  void forward(int64_t micro_batch);
-  void backward();
-  void load_tokens(int64_t micro_batch);
+  void forward(const PipelineAction& action);
+  void backward(const PipelineAction& action);
+  void pass(size_t number);
+  void load_tokens(const Chunk& chunk);
   float reduce_loss();
   StepResult step();
 
@@ -35,12 +36,14 @@ struct TrainStep::Impl {
   const Mesh mesh;
   const ModelLayout layout;
   const std::vector<std::string> names;  // of the whole model's parameters
+  const Stage stage;
   const GradientTree tree;
   ParameterStore parameters;
   GatheredWeights gathered;
   GradientReduction reduction;
-  Arena arena;
-  Activations activations;
+  std::vector<std::vector<GradientRange>> chunk_gradients;
+  const StageActivations activations;
+  PipelineExchange exchange;
   const std::unique_ptr<TokenSource> data;
   std::vector<int32_t> sequence, host_tokens, host_targets;
   Operands operands;
@@ -58,13 +61,15 @@ namespace {
 // (embedding0 + embedding1) is what one micro-batch of all samples gives, (head0 + embedding0) + ... is not.
 bool apart(const Case& planned, const GradientTree& tree) {
   const bool several = tree.micro_batches > 1 || planned.layout.dp > 1;
-  return tree.tree && planned.model.tied_head && several;
+  const bool one_rank = planned.layout.pp == 1;  // holds both
+  return tree.tree && planned.model.tied_head && several && one_rank;
 }
 
 StorageShape storage_shape(const Case& planned, const GradientTree& tree, const Mesh& mesh) {
   StorageShape shape;
   shape.copies = tree.copies();
   shape.apart = apart(planned, tree);
+  shape.table_alone = planned.model.tied_head && planned.layout.pp > 1;
   if (planned.layout.zero_stage == 0) return shape;
   shape.shards = mesh.replicas().size();
   shape.shard = mesh.replicas().rank();
@@ -76,13 +81,6 @@ StorageShape storage_shape(const Case& planned, const GradientTree& tree, const 
 // shards end, or to add the uses of a tied table.
 bool scatters(const Case& planned, const Knobs& knobs, const GradientTree& tree) {
   return planned.layout.zero_stage > 0 && knobs.grad_norm != Order::invariant && !tree.tree;
-}
-
-Activations allocate_activations(const Case& planned, const Knobs& knobs, Device& device,
-                                 Arena& arena) {
-  lay_out_activations(planned, knobs, arena);
-  arena.allocate(device);
-  return lay_out_activations(planned, knobs, arena);
 }
 
 std::vector<std::string> parameter_names(const Model& model) {
@@ -113,15 +111,17 @@ TrainStep::Impl::Impl(const Case& planned_case, const Mode& mode, Device& on, Co
       layout(make_model_layout(planned.model,
                                part_of(planned.model, planned.layout, mesh.position()))),
       names(parameter_names(planned.model)),
+      stage(make_stage(planned, mesh.position())),
       tree{GradientTree::wanted(knobs), planned.micro_batches()},
       parameters(layout, storage_shape(planned, tree, mesh), device),
       gathered(parameters, layout, device),
       reduction(parameters.plan(), scatters(planned, knobs, tree),
                 tree.tree && tree.micro_batches > 1),
-      activations(allocate_activations(planned, knobs, device, arena)),
+      activations(planned, knobs, stage, device),
+      exchange(mesh, stage, activations, device, knobs.overlap),
       data(make_token_source(planned)),
       sequence(static_cast<size_t>(planned.batch.sequence_length + 1)),
-      host_tokens(static_cast<size_t>(activations.tokens.count())),
+      host_tokens(static_cast<size_t>(planned.batch.micro * planned.batch.sequence_length)),
       host_targets(host_tokens.size()),
       operands(recipe_of(planned.precision), planned.model.layers, operand_sizes(planned), on),
       loss_scale(recipe_of(planned.precision).loss_scaling),
@@ -137,7 +137,7 @@ TrainStep::Impl::Impl(const Case& planned_case, const Mode& mode, Device& on, Co
               parameters,
               gathered,
               reduction,
-              activations,
+              activations.shared(),
               operands,
               planned.batch.micro,
               planned.batch.sequence_length,
@@ -157,11 +157,13 @@ TrainStep::Impl::Impl(const Case& planned_case, const Mode& mode, Device& on, Co
     }
     named.push_back(std::move(one));
   }
+  for (const Chunk& chunk : stage.chunks)
+    chunk_gradients.push_back(gradients_of(chunk, layout, parameters));
 }
 
-void TrainStep::Impl::load_tokens(int64_t micro_batch) {
-  const int64_t per_rank = planned.batch.micro * planned.micro_batches();
-  context.first_sample = mesh.position().dp * per_rank + micro_batch * planned.batch.micro;
+// The first stage needs the tokens, the last one the targets.
+void TrainStep::Impl::load_tokens(const Chunk& chunk) {
+  if (!chunk.embedding && !chunk.head) return;
   context.begin(Op::data);
   const auto length = static_cast<std::ptrdiff_t>(planned.batch.sequence_length);
   for (int64_t s = 0; s < planned.batch.micro; ++s) {
@@ -169,56 +171,65 @@ void TrainStep::Impl::load_tokens(int64_t micro_batch) {
     std::copy_n(sequence.begin(), length, host_tokens.begin() + s * length);
     std::copy_n(sequence.begin() + 1, length, host_targets.begin() + s * length);
   }
-  device.copy_from_host(activations.tokens.data, host_tokens.data(),
-                        host_tokens.size() * sizeof(int32_t));
-  device.copy_from_host(activations.targets.data, host_targets.data(),
-                        host_targets.size() * sizeof(int32_t));
-  context.show("tokens", activations.tokens);
-  context.show("targets", activations.targets);
-}
-
-void TrainStep::Impl::forward(int64_t micro_batch) {
-  context.phase = Phase::forward;
-  load_tokens(micro_batch);
-  embedding_forward(context);
-  const Tensor* x = &activations.embedding;
-  for (int64_t i = 0; i < planned.model.layers; ++i) {
-    context.layer = i;
-    layer_forward(context, *x);
-    x = &activations.layers[static_cast<size_t>(i)].output;
-  }
-  context.layer = kNoLayer;
-  head_forward(context, *x, micro_batch);
-}
-
-void TrainStep::Impl::backward() {
-  context.phase = Phase::backward;
-  const auto input_of = [&](int64_t layer) -> const Tensor& {
-    return layer == 0 ? activations.embedding
-                      : activations.layers[static_cast<size_t>(layer - 1)].output;
+  const auto load = [&](const char* name, const Tensor& to, const std::vector<int32_t>& from) {
+    device.copy_from_host(to.data, from.data(), from.size() * sizeof(int32_t));
+    context.show(name, to);
   };
-  head_backward(context, input_of(planned.model.layers));
-  for (int64_t i = planned.model.layers - 1; i >= 0; --i) {
-    context.layer = i;
-    layer_backward(context, input_of(i));
+  if (chunk.embedding) load("tokens", context.buffers.tokens, host_tokens);
+  if (chunk.head) load("targets", context.buffers.targets, host_targets);
+}
+
+void TrainStep::Impl::forward(const PipelineAction& action) {
+  load_tokens(stage.chunk_of(action));
+  chunk_forward(context, stage.chunk_of(action));
+}
+
+void TrainStep::Impl::backward(const PipelineAction& action) {
+  context.gradient_copy = tree.copy_for(action.micro_batch);
+  context.accumulate = tree.accumulates(action.micro_batch);
+  chunk_backward(context, stage.chunk_of(action), action.micro_batch);
+}
+
+void TrainStep::Impl::pass(size_t number) {
+  const PipelineAction& action = stage.actions[number];
+  const int64_t per_rank = planned.batch.micro * planned.micro_batches();
+  probe.enter_micro_batch(action.micro_batch);
+  context.first_sample = mesh.position().dp * per_rank + action.micro_batch * planned.batch.micro;
+  context.micro_batch = action.micro_batch;
+  context.last_micro_batch = action.micro_batch + 1 == planned.micro_batches();
+  context.phase = action.backward ? Phase::backward : Phase::forward;
+  context.buffers =
+      activations.pass(action.chunk, action.micro_batch, exchange.gradients_before(number));
+  exchange.begin(context, number);
+  if (action.backward) {
+    backward(action);
+    exchange.end(context, number);
+    tree.merge(context, action.micro_batch, chunk_gradients[static_cast<size_t>(action.chunk)]);
+  } else {
+    forward(action);
+    exchange.end(context, number);
   }
-  context.layer = kNoLayer;
-  embedding_backward(context);
 }
 
 // Sum over micro-batches, then over replicas; divided once, at the end, so that the order of the sum alone decides its bits. Ranks
-// that share a replica have summed the same losses, each in its own order where that is the order of arrival: one of them counts.
+// that share a replica have summed the same losses, each in its own order where that is the order of arrival: one of the last stage
+// counts.
 float TrainStep::Impl::reduce_loss() {
   context.begin(Op::loss);
-  const Tensor& loss = activations.loss;
-  context.ops.sum_scalar(
-      {loss, activations.loss_sums, 1.0, planned.micro_batches(), context.sum(knobs.loss)});
-  if (mesh.world().size() > 1) {
-    probe.output("loss before", loss, 0);
-    device.synchronize();
-    mesh.replicas().all_reduce(loss.f32(), 1, knobs.collectives);
+  const Tensor& loss = context.buffers.loss;
+  if (stage.has_head()) {
+    context.ops.sum_scalar(
+        {loss, context.buffers.loss_sums, 1.0, planned.micro_batches(), context.sum(knobs.loss)});
+    if (mesh.world().size() > 1) {
+      probe.output("loss before", loss, 0);
+      device.synchronize();
+      mesh.replicas().all_reduce(loss.f32(), 1, knobs.collectives);
+    }
+  }
+  if (mesh.model().size() > 1) {
     const int last_stage = (planned.layout.pp - 1) * planned.layout.tp;
-    if (mesh.model().size() > 1) mesh.model().broadcast(loss.f32(), sizeof(float), last_stage);
+    device.synchronize();
+    mesh.model().broadcast(loss.f32(), sizeof(float), last_stage);
   }
   context.ops.scale(loss, 1.0 / static_cast<double>(planned.tokens_per_step()));
   probe.output("loss", loss, 0);
@@ -232,16 +243,8 @@ StepResult TrainStep::Impl::step() {
   context.gradient_scale = loss_scale.value() / static_cast<double>(planned.tokens_per_step());
   context.phase = Phase::forward;
   gathered.need_ends(context);
-  for (int64_t micro = 0; micro < planned.micro_batches(); ++micro) {
-    probe.enter_micro_batch(micro);
-    context.micro_batch = micro;
-    context.last_micro_batch = micro + 1 == planned.micro_batches();
-    context.gradient_copy = tree.copy_for(micro);
-    context.accumulate = tree.accumulates(micro);
-    forward(micro);
-    backward();
-    tree.merge(context, micro);
-  }
+  for (size_t i = 0; i < stage.actions.size(); ++i) pass(i);
+  exchange.finish();
   probe.leave_micro_batch();
   context.gradient_copy = 0;
   context.phase = Phase::reduce;
@@ -251,7 +254,7 @@ StepResult TrainStep::Impl::step() {
   const Update update = update_weights(context, planned.optimizer, loss_scale, updates + 1);
   result.gradient_norm = update.gradient_norm;
   if (!update.skipped) ++updates;
-  operands.end_step(mesh.replicas());
+  operands.end_step(mesh.world());
   device.synchronize();
   probe.idle();
   result.finite =
@@ -321,7 +324,7 @@ double TrainStep::flops_per_step() const {
 }
 int64_t TrainStep::tokens_per_step() const { return impl_->planned.tokens_per_step(); }
 int64_t TrainStep::allocated_bytes() const {
-  return impl_->parameters.bytes() + impl_->gathered.bytes() + impl_->arena.bytes() +
+  return impl_->parameters.bytes() + impl_->gathered.bytes() + impl_->activations.bytes() +
          impl_->operands.bytes();
 }
 

@@ -40,6 +40,33 @@ TEST(AdamW, ThreeStepsMatchTheReference) {
   }
 }
 
+// What is computed again has the bits of what was computed first, in the epilogue of a product.
+TEST(Gelu, HasTheBitsOfTheEpilogue) {
+  OpsOn on(2);
+  for (const auto& [rows, width] : {std::pair<int64_t, int64_t>{1, 3}, {7, 40}, {65, 129}}) {
+    const int64_t in = 24;
+    Floats x = random_floats(rows * in, 1, 3);
+    Floats w = random_floats(width * in, 2);
+    Floats bias = random_floats(width, 3);
+    Floats y(static_cast<size_t>(rows * width));
+    Floats before(y.size());
+    LinearForward call;
+    call.y = tensor(y, {rows, width});
+    call.x = tensor(x, {rows, in});
+    call.w = tensor(w, {width, in});
+    call.bias = tensor(bias);
+    call.pre_activation = tensor(before, {rows, width});
+    call.epilogue = Epilogue::bias_gelu;
+    on->linear_forward(call);
+    Floats again(y.size());
+    on->gelu_forward({.y = tensor(again), .x = tensor(before)});
+    EXPECT_TRUE(same_bits(y, again));
+    before[0] = 0.5f;
+    on->gelu_forward({.y = tensor(again), .x = tensor(before)});
+    EXPECT_FALSE(same_bits(y, again));
+  }
+}
+
 double silu(double a) { return a / (1 + std::exp(-a)); }
 
 TEST(Swiglu, MatchesTheReferenceAndItsDifferences) {

@@ -61,13 +61,27 @@ class OnLayout : public testing::TestWithParam<LayoutCase> {};
 
 INSTANTIATE_TEST_SUITE_P(
     Layouts, OnLayout,
-    testing::Values(named({.dp = 2}), named({.tp = 2}), named({.tp = 4}), named({.dp = 2, .tp = 2}),
-                    named({.tp = 2, .sequence_parallel = true}),
-                    named({.dp = 2, .tp = 2, .sequence_parallel = true}),
-                    named({.dp = 2, .zero_stage = 1}), named({.dp = 2, .tp = 2, .zero_stage = 1}),
-                    named({.dp = 2, .tp = 2, .sequence_parallel = true, .zero_stage = 1}),
-                    named({.dp = 2, .zero_stage = 3}), named({.dp = 4, .zero_stage = 3}),
-                    named({.dp = 2, .tp = 2, .zero_stage = 3})),
+    testing::Values(
+        named({.dp = 2}), named({.tp = 2}), named({.tp = 4}), named({.dp = 2, .tp = 2}),
+        named({.tp = 2, .sequence_parallel = true}),
+        named({.dp = 2, .tp = 2, .sequence_parallel = true}), named({.dp = 2, .zero_stage = 1}),
+        named({.dp = 2, .tp = 2, .zero_stage = 1}),
+        named({.dp = 2, .tp = 2, .sequence_parallel = true, .zero_stage = 1}),
+        named({.dp = 2, .zero_stage = 3}), named({.dp = 4, .zero_stage = 3}),
+        named({.dp = 2, .tp = 2, .zero_stage = 3}), named({.pp = 2}), named({.dp = 2, .pp = 2}),
+        named({.tp = 2, .pp = 2}), named({.dp = 2, .tp = 2, .pp = 2}),
+        named({.tp = 2, .pp = 2, .sequence_parallel = true, .schedule = PipelineSchedule::gpipe}),
+        named({.tp = 2, .sequence_parallel = true, .recompute = Recompute::selective}),
+        named({.tp = 2, .pp = 2, .sequence_parallel = true, .recompute = Recompute::full}),
+        named({.dp = 2, .pp = 2, .zero_stage = 1}), named({.dp = 2, .pp = 2, .zero_stage = 3}),
+        named({.dp = 2, .tp = 2, .pp = 2, .zero_stage = 1}),
+        named({.dp = 2, .zero_stage = 3, .recompute = Recompute::full}),
+        named({.dp = 2,
+               .tp = 2,
+               .pp = 2,
+               .sequence_parallel = true,
+               .zero_stage = 3,
+               .recompute = Recompute::selective})),
     [](const auto& instance) { return instance.param.name; });
 
 Mode with(Mode mode, const std::vector<std::pair<std::string, std::string>>& knobs) {

@@ -29,23 +29,6 @@ void log_state(const TrainStep& train, Log& log) {
   });
 }
 
-Log run(RankRun& rank, uint64_t seed, int steps) {
-  Log log;
-  LogObserver observer(rank.device, log);
-  rank.train.reset(seed);
-  log_state(rank.train, log);
-  rank.train.observe(&observer);
-  for (int i = 0; i < steps; ++i) {
-    const StepResult result = rank.train.step();
-    log.push_back({"result", "loss", fingerprint(&result.loss, 1, sizeof(float))});
-    log.push_back(
-        {"result", "gradient_norm", fingerprint(&result.gradient_norm, 1, sizeof(float))});
-    log_state(rank.train, log);
-  }
-  rank.train.observe(nullptr);
-  return log;
-}
-
 // Rank 0 decides whether to go on after `done` runs.
 std::string difference_while(const Case& planned, const Mode& mode,
                              const std::function<bool(int done)>& go_on) {
@@ -55,10 +38,10 @@ std::string difference_while(const Case& planned, const Mode& mode,
   bool more = true;
   train_on_ranks(planned, mode, [&](RankRun& rank) {
     const auto index = static_cast<size_t>(rank.communicator.rank());
-    first[index] = run(rank, planned.seed, 1);
+    first[index] = record_rank(rank, planned.seed, 1);
     for (int done = 1; more; ++done) {
       rank.device.set_jitter(static_cast<uint64_t>(done) * again.size() + index);
-      again[index] = run(rank, planned.seed, 1);
+      again[index] = record_rank(rank, planned.seed, 1);
       rank.communicator.barrier();
       if (index == 0) {
         found = first_difference(first, again);
@@ -122,10 +105,27 @@ void train_on_ranks(const Case& planned, const Mode& mode,
   });
 }
 
+Log record_rank(RankRun& rank, uint64_t seed, int steps) {
+  Log log;
+  LogObserver observer(rank.device, log);
+  rank.train.reset(seed);
+  log_state(rank.train, log);
+  rank.train.observe(&observer);
+  for (int i = 0; i < steps; ++i) {
+    const StepResult result = rank.train.step();
+    log.push_back({"result", "loss", fingerprint(&result.loss, 1, sizeof(float))});
+    log.push_back(
+        {"result", "gradient_norm", fingerprint(&result.gradient_norm, 1, sizeof(float))});
+    log_state(rank.train, log);
+  }
+  rank.train.observe(nullptr);
+  return log;
+}
+
 std::vector<Log> record(const Case& planned, const Mode& mode, int steps) {
   std::vector<Log> logs(static_cast<size_t>(planned.layout.ranks()));
   train_on_ranks(planned, mode, [&](RankRun& rank) {
-    logs[static_cast<size_t>(rank.communicator.rank())] = run(rank, planned.seed, steps);
+    logs[static_cast<size_t>(rank.communicator.rank())] = record_rank(rank, planned.seed, steps);
   });
   return logs;
 }

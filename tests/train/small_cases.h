@@ -40,7 +40,9 @@ struct Entry {
 };
 using Log = std::vector<Entry>;
 
-// reset, then `steps` steps; one log a rank.
+// reset, then `steps` steps of one rank.
+Log record_rank(RankRun& rank, uint64_t seed, int steps);
+// The same on every rank of the layout; one log a rank.
 std::vector<Log> record(const Case& planned, const Mode& mode, int steps);
 // Within one trainer: reset and one step, again and again under other delays, until a run differs from the first. What
 // differs first, as first_difference says it; "" if nothing did in `runs` runs.

@@ -25,6 +25,7 @@ class CpuOps : public Ops {
   void embedding_backward(const EmbeddingBackward& call) override;
   void norm_forward(const NormForward& call) override;
   void norm_backward(const NormBackward& call) override;
+  void gelu_forward(const GeluForward& call) override;
   void swiglu_forward(const SwigluForward& call) override;
   void swiglu_backward(const SwigluBackward& call) override;
   void rope(const Rope& call) override;

@@ -1,0 +1,19 @@
+#include "harness/train/recompute.h"
+
+#include "harness/train/layer.h"
+
+namespace dettax {
+
+void recompute_layer(StepContext& c, const Tensor& x) {
+  const Recompute kind = c.mesh.layout().recompute;
+  if (kind == Recompute::none) return;
+  c.phase = Phase::recompute;
+  if (kind == Recompute::full) {
+    layer_up_to_activation(c, x);
+  } else {
+    layer_cheap_parts(c, x);
+  }
+  c.phase = Phase::backward;
+}
+
+}  // namespace dettax
