@@ -16,6 +16,7 @@ bool is_reduction(const LedgerEntry& entry) {
   return entry.path.find(kReduce) != std::string::npos;
 }
 bool is_input(const LedgerEntry& entry) { return entry.tensor.ends_with("before"); }
+bool was_received(const LedgerEntry& entry) { return entry.path.ends_with("/pipeline_receive"); }
 
 // --- what must agree before bits are compared
 // ------------------------------------------------------------------------------------
@@ -230,16 +231,42 @@ class Walk {
     });
   }
 
-  // First in program order; a reduction only if none of its inputs differed on any rank.
+  // First in program order; a reduction only if none of its inputs differed on any rank. Stages of a pipeline run different programs:
+  // one that first differs in what it received is downstream of the stage that sent it, however early in its own program that is.
   const Difference& origin() const {
     const Difference* first = &*std::min_element(differences_.begin(), differences_.end(), before);
-    if (!is_reduction(first->entry) || is_input(first->entry)) return *first;
-    for (const Difference& other : differences_) {
-      if (other.step == first->step && other.entry.path == first->entry.path &&
-          is_input(other.entry))
-        return other;
+    if (was_received(first->entry)) {
+      const Difference* sender = first_where_nothing_was_received(first->step);
+      return sender == nullptr ? *first : *sender;
     }
-    return *first;
+    if (!is_reduction(first->entry) || is_input(first->entry)) return *first;
+    const Difference* input = differing_input(*first);
+    return input == nullptr ? *first : *input;
+  }
+
+  const Difference* differing_input(const Difference& reduced) const {
+    for (const Difference& other : differences_) {
+      if (other.step == reduced.step && other.entry.path == reduced.entry.path &&
+          is_input(other.entry))
+        return &other;
+    }
+    return nullptr;
+  }
+
+  // Of the ranks that differ first in something of their own. A sum over ranks whose inputs differ is nobody's own.
+  const Difference* first_where_nothing_was_received(int64_t step) const {
+    std::map<int, const Difference*> firsts;
+    for (const Difference& d : differences_) {
+      const Difference*& first = firsts[d.rank];
+      if (first == nullptr || before(d, *first)) first = &d;
+    }
+    const Difference* found = nullptr;
+    for (const auto& [rank, d] : firsts) {
+      if (d->step != step || was_received(d->entry)) continue;
+      if (is_reduction(d->entry)) continue;
+      if (found == nullptr || before(*d, *found)) found = d;
+    }
+    return found;
   }
 
   std::vector<Difference> differences_;

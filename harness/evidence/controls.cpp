@@ -32,10 +32,13 @@ std::optional<std::string> why_no_schedule(const Case& planned, const Mode& mode
 }
 
 std::optional<std::string> why_no_collective(const Case& planned) {
-  const int ranks = planned.layout.ranks();
-  if (ranks == 1) return "one rank";
-  if (ranks == 2) return "two ranks, whose sum has one order";
-  return std::nullopt;
+  const Layout& layout = planned.layout;
+  if (layout.ranks() == 1) return "one rank";
+  // Gradients are summed over replicas, partial products over tensor ranks, the squares of the norm over all parts of a model.
+  const int most = std::max({layout.dp * layout.cp, layout.tp * layout.pp});
+  if (most > 2) return std::nullopt;
+  if (layout.ranks() == 2) return "two ranks, whose sum has one order";
+  return "no sum over more than two ranks, and two have one order";
 }
 
 }  // namespace

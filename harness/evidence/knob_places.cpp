@@ -30,6 +30,7 @@ constexpr std::array kPlaces{
     Place{Knob::collectives, "reduce", "loss"},
     Place{Knob::collectives, "reduce", "bucket"},
     Place{Knob::collectives, "reduce", "gradients"},  // where a bucket's sum is shown
+    Place{Knob::collectives, "reduce", "tied_table"},
     Place{Knob::collectives, "", "tensor_all_reduce"},
     Place{Knob::collectives, "", "sequence_reduce_scatter"},
     Place{Knob::collectives, "", "sequence_gradients"},

@@ -11,25 +11,25 @@
 namespace dettax {
 namespace {
 
-bool is_copied(const LedgerEntry& entry) {
+// Results and state are those of the whole model on every layout; sums over replicas only where every rank has all of them.
+bool is_copied(const LedgerEntry& entry, bool copies) {
   if (entry.path == "result" || entry.path == "state") return true;
-  return entry.path.starts_with("reduce/") && !entry.tensor.ends_with("before");
+  return copies && entry.path.starts_with("reduce/") && !entry.tensor.ends_with("before");
 }
 
 // Sharding of the optimizer and experts give each rank something else of the same name.
 bool ranks_are_copies(const Ledger& ledger) {
-  const auto ranks = static_cast<int64_t>(ledger.ranks.size());
-  if (ranks < 2 || ranks != ledger.data_parallel) return false;
+  if (std::ssize(ledger.ranks) != ledger.data_parallel) return false;
   for (const std::string& part : split(ledger.case_id, '.')) {
     if (part.starts_with("zero") || part.starts_with("ep")) return false;
   }
   return true;
 }
 
-std::vector<const LedgerEntry*> copied(const std::vector<LedgerEntry>& rank) {
+std::vector<const LedgerEntry*> copied(const std::vector<LedgerEntry>& rank, bool copies) {
   std::vector<const LedgerEntry*> entries;
   for (const LedgerEntry& entry : rank) {
-    if (is_copied(entry)) entries.push_back(&entry);
+    if (is_copied(entry, copies)) entries.push_back(&entry);
   }
   return entries;
 }
@@ -38,11 +38,12 @@ std::vector<const LedgerEntry*> copied(const std::vector<LedgerEntry>& rank) {
 
 RankAgreement ranks_agreement(const Ledger& ledger) {
   RankAgreement agreement;
-  if (!ranks_are_copies(ledger)) return agreement;
+  if (ledger.ranks.size() < 2) return agreement;
   agreement.tested = true;
-  const auto first = copied(ledger.ranks.front());
+  const bool copies = ranks_are_copies(ledger);
+  const auto first = copied(ledger.ranks.front(), copies);
   for (size_t rank = 1; rank < ledger.ranks.size(); ++rank) {
-    const auto other = copied(ledger.ranks[rank]);
+    const auto other = copied(ledger.ranks[rank], copies);
     for (size_t i = 0; i < std::max(first.size(), other.size()); ++i) {
       ++agreement.compared;
       if (i < first.size() && i < other.size() && *first[i] == *other[i]) continue;

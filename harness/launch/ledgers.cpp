@@ -25,6 +25,7 @@ void add_rank_variant(std::vector<Variant>& out, const Case& planned, int dp, in
   variant.planned.layout.dp = dp;
   variant.planned.batch.micro = micro;
   variant.planned.topology.ranks_per_node = variant.planned.layout.ranks();
+  if (layout_refusal(variant.planned)) return;
   out.push_back(std::move(variant));
 }
 

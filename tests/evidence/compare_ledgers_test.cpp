@@ -35,6 +35,30 @@ TEST(CompareLedgers, NamesTheFirstDifferenceInProgramOrderAndCountsWhatIsDownstr
             "downstream)");
 }
 
+// The first stage has few entries in front of what it receives, the last one many in front of what it sends.
+TEST(CompareLedgers, AStageThatReceivedWhatDiffersIsNotTheOrigin) {
+  Ledger first;
+  first.steps = 1;
+  first.ranks = {{{0, "forward/layer0/mlp_down", "y", of(1)},
+                  {0, "backward/layer0/pipeline_receive", "dy", of(2)},
+                  {0, "backward/layer0/mlp_down", "dx", of(3)},
+                  {0, "reduce/gradients", "weight.grad", of(4)}},
+                 {{0, "forward/layer1/pipeline_receive", "x", of(1)},
+                  {0, "forward/layer1/mlp_down", "y", of(5)},
+                  {0, "forward/head_loss", "losses", of(6)},
+                  {0, "backward/layer1/attention", "dq", of(7)},
+                  {0, "backward/layer1/norm1", "dx", of(2)}}};
+  Ledger other = first;
+  for (const size_t i : {1U, 2U, 3U}) other.ranks[0][i].value = of(99);
+  for (const size_t i : {3U, 4U}) other.ranks[1][i].value = of(99);
+  EXPECT_THAT(compare_ledgers(first, other).description,
+              HasSubstr("step 0, rank 1, backward/layer1/attention: dq differs (4 later"));
+  // Changed on its way: nothing that the sender had differs.
+  other.ranks[1] = first.ranks[1];
+  EXPECT_THAT(compare_ledgers(first, other).description,
+              HasSubstr("step 0, rank 0, backward/layer0/pipeline_receive: dy differs (2 later"));
+}
+
 TEST(CompareLedgers, ACollectiveIsTheOriginWhenItsInputsAgreed) {
   Ledger other = sample_ledger();
   for (size_t rank : {size_t{0}, size_t{1}}) {

@@ -58,6 +58,12 @@ TEST(Controls, SayBeforehandWhatACaseCannotShow) {
   EXPECT_THAT(why(2, 1, Knob::collectives),
               Optional(std::string("two ranks, whose sum has one order")));
   EXPECT_FALSE(why(3, 1, Knob::collectives));
+  Case pairs = case_of(2, 1);
+  pairs.layout.tp = 2;
+  EXPECT_THAT(why_not_shown(pairs, mode, Knob::collectives),
+              Optional(std::string("no sum over more than two ranks, and two have one order")));
+  pairs.layout.pp = 2;
+  EXPECT_FALSE(why_not_shown(pairs, mode, Knob::collectives));
   EXPECT_THAT(why(4, 1, Knob::grad_norm), Optional(std::string("one compute thread a rank")));
   EXPECT_FALSE(why(4, 2, Knob::grad_norm));
   // Tuned chunks of ordered matrix multiplications need no second thread to differ.

@@ -25,13 +25,30 @@ TEST(RanksAgreement, ARankWithOtherBitsIsNamed) {
             "step 1, reduce/gradients: weight.grad of rank 1 is not that of rank 0");
 }
 
-TEST(RanksAgreement, IsNotTestedWhereRanksAreNoCopies) {
+TEST(RanksAgreement, IsNotTestedOnOneRank) {
   Ledger one = sample_ledger();
   one.ranks.pop_back();
   EXPECT_FALSE(ranks_agreement(one).tested);
+}
+
+// Each rank has other gradients, and all of them one state.
+TEST(RanksAgreement, ComparesResultsAndStateWhereRanksAreNoCopies) {
   Ledger sharded = sample_ledger();
   sharded.case_id = "tiny.fp32.dp2.zero1.t1.b8x64";
-  EXPECT_FALSE(ranks_agreement(sharded).tested);
+  Ledger stages = sample_ledger();
+  stages.data_parallel = 1;
+  stages.case_id = "tiny.fp32.pp2.t1.b8x64";
+  for (Ledger ledger : {sharded, stages}) {
+    entry(ledger, 1, 1, "reduce/gradients", "weight.grad").value = of(99);
+    RankAgreement agreement = ranks_agreement(ledger);
+    EXPECT_TRUE(agreement.equal) << agreement.first_difference;
+    EXPECT_EQ(agreement.compared, 2 + 3 * 2);
+    entry(ledger, 1, 1, "state", "weight").value = of(99);
+    agreement = ranks_agreement(ledger);
+    EXPECT_TRUE(agreement.tested);
+    EXPECT_FALSE(agreement.equal);
+    EXPECT_EQ(agreement.first_difference, "step 1, state: weight of rank 1 is not that of rank 0");
+  }
 }
 
 }  // namespace

@@ -268,6 +268,15 @@ TEST(MemoryEstimate, IsWhatTheTrainerAllocates) {
   cases.back().batch = {1, 4, 20};
   cases.back().layout = {
       .dp = 2, .tp = 2, .pp = 2, .sequence_parallel = true, .recompute = Recompute::selective};
+  for (const Layout& layout :
+       {Layout{.dp = 2, .zero_stage = 1}, Layout{.dp = 2, .zero_stage = 3},
+        Layout{.dp = 2, .tp = 2, .zero_stage = 3}, Layout{.dp = 2, .pp = 2, .zero_stage = 1},
+        Layout{.dp = 2, .pp = 2, .zero_stage = 3}}) {
+    cases.push_back(cases[0]);
+    cases.back().model.layers = 8;
+    cases.back().batch = {1, 4, 20};
+    cases.back().layout = layout;
+  }
   for (Case& planned : cases) planned.topology.ranks_per_node = planned.layout.ranks();
   for (const Case& planned : cases) {
     for (Mode mode : {fast(), deterministic(), invariant()}) {
