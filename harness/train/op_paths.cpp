@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "harness/train/gradient_tree.h"
+#include "harness/train/precision.h"
 #include "harness/train/probe.h"
 
 namespace dettax {
@@ -10,7 +11,7 @@ namespace {
 
 // What decides which ops there are.
 struct Facts {
-  bool dropout, rope, swiglu, fused_loss, memory_fill, several_ranks, tree, apart;
+  bool dropout, rope, swiglu, gelu, fused_loss, memory_fill, several_ranks, tree, apart;
 };
 
 Facts facts_of(const Case& planned, const Mode& mode) {
@@ -20,6 +21,9 @@ Facts facts_of(const Case& planned, const Mode& mode) {
   return {.dropout = planned.model.dropout > 0,
           .rope = planned.model.position == Position::rope,
           .swiglu = planned.model.activation == Activation::swiglu,
+          // Of its own only where a product's result is rounded before it.
+          .gelu = planned.model.activation == Activation::gelu &&
+                  recipe_of(planned.precision).activations != NumberFormat::f32,
           .fused_loss = mode.knobs.fused_loss,
           .memory_fill = mode.knobs.memory_fill,
           .several_ranks = several_ranks,
@@ -27,7 +31,9 @@ Facts facts_of(const Case& planned, const Mode& mode) {
           .apart = tree && planned.model.tied_head && (several || several_ranks)};
 }
 
-constexpr unsigned kForward = 1, kBackward = 2, kReduce = 4, kOptimizer = 8;
+constexpr unsigned bit(Phase phase) { return 1U << static_cast<unsigned>(phase); }
+constexpr unsigned kForward = bit(Phase::forward), kBackward = bit(Phase::backward),
+                   kReduce = bit(Phase::reduce), kOptimizer = bit(Phase::optimizer);
 constexpr unsigned kBoth = kForward | kBackward;
 
 // In which phases an op of a data-parallel step stands within layers and outside of them, and on what it
@@ -58,6 +64,7 @@ const std::vector<Place>& places() {
       {Op::mlp_up, kBoth, 0},
       {Op::mlp_up_weight, kBackward, 0},
       {Op::swiglu, kBoth, 0, [](const Facts& f) { return f.swiglu; }},
+      {Op::gelu, kForward, 0, [](const Facts& f) { return f.gelu; }},
       {Op::mlp_down, kBoth, 0},
       {Op::mlp_down_weight, kBackward, 0},
       {Op::mlp_dropout, kBoth, 0, dropout},
@@ -83,7 +90,7 @@ const std::vector<Place>& places() {
 
 bool issued(const Place& place, Phase phase, bool in_layer, const Facts& facts) {
   const unsigned phases = in_layer ? place.in_layers : place.outside;
-  return (phases & 1U << static_cast<unsigned>(phase)) != 0 && place.issued(facts);
+  return (phases & bit(phase)) != 0 && place.issued(facts);
 }
 
 bool data_parallel_only(const Layout& layout) {

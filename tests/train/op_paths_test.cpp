@@ -52,7 +52,10 @@ std::vector<Variation> variations() {
   Mode filled = deterministic();
   filled.knobs.memory_fill = true;
   filled.knobs.fused_loss = false;
+  Case narrow = small_case(small_gpt());
+  narrow.precision = Precision::bf16;
   return {{"gpt", small_case(small_gpt()), fast()},
+          {"gpt in bf16", narrow, deterministic()},
           {"llama", small_case(small_llama()), deterministic()},
           {"llama filled, separate loss", small_case(small_llama()), filled},
           {"dropout", dropped, deterministic()},
