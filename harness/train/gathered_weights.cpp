@@ -38,6 +38,7 @@ void GatheredWeights::forget() {
   for (Place& place : places_) {
     place.arrival.wait();
     place.bucket = kNone;
+    place.expected = false;
   }
 }
 
@@ -65,18 +66,32 @@ void GatheredWeights::start(StepContext& c, Place& place, size_t bucket, bool be
   place.bucket = bucket;
   store_.place_weights(bucket, place.memory);
   const Tensor own = store_.owned_weights(bucket);
-  c.begin(Op::weight_gather);
   c.device.synchronize();
+  place.expected = true;
   if (behind) {
     place.arrival = c.mesh.replicas().start_all_gather(own.data, place.memory, own.bytes());
-  } else {
-    c.mesh.replicas().all_gather(own.data, place.memory, own.bytes());
+    return;
   }
+  c.begin(Op::weight_gather);
+  c.mesh.replicas().all_gather(own.data, place.memory, own.bytes());
+  show(c, place);
+}
+
+void GatheredWeights::show(StepContext& c, Place& place) {
+  c.probe.output("weights", store_.weights_range(place.bucket), 0);
+  place.expected = false;
+}
+
+void GatheredWeights::wait_for(StepContext& c, Place& place) {
+  if (!place.expected) return;
+  c.begin(Op::weight_gather);
+  place.arrival.wait();
+  show(c, place);
 }
 
 void GatheredWeights::need_ends(StepContext& c) {
   for (Place& place : ends_) start(c, place, place.bucket, c.knobs.overlap);
-  for (Place& place : ends_) place.arrival.wait();
+  for (Place& place : ends_) wait_for(c, place);
 }
 
 void GatheredWeights::need_layer(StepContext& c) {
@@ -87,7 +102,7 @@ void GatheredWeights::need_layer(StepContext& c) {
     place = &places_[1 - last_used_];
     start(c, *place, bucket, false);
   }
-  place->arrival.wait();
+  wait_for(c, *place);
   last_used_ = static_cast<size_t>(place - places_.data());
   const size_t next = next_bucket(c);
   if (!c.knobs.overlap || next == kNone || holder_of(next) != nullptr) return;

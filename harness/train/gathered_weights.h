@@ -33,12 +33,15 @@ class GatheredWeights {
   struct Place {
     float* memory = nullptr;
     size_t bucket = kNone;  // whose weights it has, or is about to have
+    bool expected = false;  // asked for, and not yet waited for
     Request arrival;
   };
   size_t bucket_of_layer(int64_t layer) const;
   size_t next_bucket(const StepContext& c) const;
   Place* holder_of(size_t bucket);
   void start(StepContext& c, Place& place, size_t bucket, bool behind);
+  void wait_for(StepContext& c, Place& place);
+  void show(StepContext& c, Place& place);
 
   ParameterStore& store_;
   const ModelLayout& layout_;
