@@ -190,6 +190,28 @@ TEST_P(APipeline, BeginsWithTheWeightsOfOneRank) {
   }
 }
 
+// Each stage shards what it holds; a tied table's shards are the same on both of its stages.
+TEST(Pipelines, ShardTheOptimizerOfTheirChunks) {
+  for (const int vp : {1, 2}) {
+    for (const int zero_stage : {1, 3}) {
+      Layout layout = layout_of(
+          2, 2, vp, vp == 1 ? PipelineSchedule::one_f_one_b : PipelineSchedule::interleaved);
+      layout.zero_stage = zero_stage;
+      for (const Model& model : {small_gpt(), small_llama()}) {
+        const Case planned = piped(model, layout, 4);
+        expect_agreement(planned, fast());
+        expect_agreement(planned, deterministic());
+        Mode after = deterministic();
+        after.knobs.overlap = false;
+        EXPECT_EQ(disagreement(whole_steps(planned, deterministic(), 2),
+                               whole_steps(planned, after, 2), 1e-12),
+                  "")
+            << "overlap changes no bit";
+      }
+    }
+  }
+}
+
 // One bit of one message.
 class Flip : public StepObserver {
  public:

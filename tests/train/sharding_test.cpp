@@ -82,6 +82,14 @@ TEST(Overlap, SendsNothingBeforeTheLastMicroBatch) {
   EXPECT_LT(behind.first("reduce/bucket"), behind.first("micro1/backward/embedding"));
 }
 
+// A stage does not wait for the others: its buckets leave as its own last micro-batch goes back.
+TEST(Overlap, SendsTheGradientsOfAStageBehindItsLastMicroBatch) {
+  const Paths paths = paths_of_a_step({.dp = 2, .pp = 2, .zero_stage = 3}, true, 1);
+  EXPECT_GT(paths.first("reduce/bucket"), paths.first("micro0/backward/layer0/norm1"));
+  EXPECT_GT(paths.first("reduce/bucket"), paths.first("micro1/backward/layer1/norm1"));
+  EXPECT_LT(paths.first("reduce/bucket"), paths.first("micro1/backward/layer0/norm1"));
+}
+
 // Forward each layer, backward all but the last two, which are still there.
 TEST(ShardedWeights, AreGatheredForEveryPass) {
   for (const bool overlap : {false, true}) {
