@@ -49,6 +49,12 @@ std::optional<Knob> ordering_knob(std::string_view path, std::string_view tensor
 Cause cause_of(const LedgerComparison& comparison) {
   if (!comparison.first) return {};
   if (comparison.inputs_agreed) return {"collective order", advice_for(Knob::collectives)};
+  if (comparison.accumulated)
+    return {
+        "accumulation precision",
+        "what each micro-batch adds agrees and the sums differ from the second on: the gradients "
+        "of micro-batches are added in another precision or order; with Megatron-LM it is "
+        "accumulate_allreduce_grads_in_fp32"};
   const auto knob = ordering_knob(comparison.first->path, comparison.first->tensor);
   if (knob) return {fmt::format("order of sums: {}", knob_name(*knob)), advice_for(*knob)};
   return {"no order of sums",

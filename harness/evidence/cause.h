@@ -15,7 +15,7 @@ std::optional<Knob> ordering_knob(std::string_view path, std::string_view tensor
 // What kind of thing a first difference is, and what to do about it.
 struct Cause {
   std::string
-      name;  // "collective order", "order of sums: attention", "no order of sums"; empty where nothing differs
+      name;  // "collective order", "order of sums: attention", "accumulation precision", "no order of sums"; empty where nothing differs
   std::string advice;  // knob and library settings
 };
 Cause cause_of(const LedgerComparison& comparison);

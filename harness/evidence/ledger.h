@@ -77,7 +77,9 @@ struct LedgerComparison {
   int64_t differing = 0;
   std::optional<LedgerEntry> first;  // in program order over all ranks
   int first_rank = 0;
-  int64_t first_ranks = 0;     // on which it differs at once
+  int64_t first_ranks = 0;  // on which it differs at once
+  // In its step nothing that a micro-batch computes differs but most of the gradients added up from the second micro-batch on.
+  bool accumulated = false;
   bool inputs_agreed = false;  // it is a reduction's result, and its inputs agreed on every rank
   std::string description;     // "step 0, rank 1, backward/layer3/attention: dq differs (12 later
                                // entries differ downstream)"

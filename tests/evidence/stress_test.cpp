@@ -1,4 +1,5 @@
 // Training steps under stress: what is ordered keeps its bits, what races is caught at its op.
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -130,6 +131,34 @@ TEST_P(OneKnobWeakened, IsCaughtUnderStressAtItsOp) {
   const LedgerComparison found = Runs(planned, mode).until_they_differ(kMostRuns);
   ASSERT_TRUE(found.first) << "nothing differed";
   EXPECT_TRUE(acts_at(weak.knob, found.first->path)) << found.description;
+}
+
+// Gradients that are summed as ranks arrive, while the backward pass goes on or behind it, for all ranks or for who owns them.
+class BucketsOnArrival : public testing::TestWithParam<Layout> {};
+
+INSTANTIATE_TEST_SUITE_P(Layouts, BucketsOnArrival,
+                         testing::Values(Layout{.dp = 4}, Layout{.dp = 4, .zero_stage = 1},
+                                         Layout{.dp = 4, .zero_stage = 3}),
+                         [](const auto& instance) {
+                           std::string name = to_string(instance.param);
+                           std::replace(name.begin(), name.end(), '.', '_');
+                           return name;
+                         });
+
+TEST_P(BucketsOnArrival, AreCaughtAtTheReduction) {
+  Case planned = racing_case(4, 1);
+  planned.layout = GetParam();
+  for (const bool overlap : {true, false}) {
+    Mode mode = mode_of(Order::ordered);
+    mode.knobs.overlap = overlap;
+    const LedgerComparison ordered = Runs(planned, mode).until_they_differ(3);
+    EXPECT_TRUE(ordered.equal) << ordered.description;
+    const LedgerComparison found =
+        Runs(planned, weakened(mode, Knob::collectives)).until_they_differ(kMostRuns);
+    ASSERT_TRUE(found.first) << "nothing differed";
+    EXPECT_EQ(found.first->path, "reduce/gradients") << found.description;
+    EXPECT_THAT(found.description, testing::HasSubstr(".grad differs"));
+  }
 }
 
 // Where the case cannot show it, it does not.
