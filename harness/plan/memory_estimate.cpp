@@ -203,9 +203,9 @@ int64_t workspace_bytes(const Case& planned, const Mode& mode) {
 }  // namespace
 
 MemoryEstimate estimate_memory(const Case& planned, const Mode& mode) {
-  // Program and libraries; and a rank's stacks and the unused ends of its pages. Both measured.
-  constexpr int64_t kProcessBytes = 5 * kMiB;
-  constexpr int64_t kRankBytes = 2 * kMiB;
+  // Program and libraries; and a rank's stacks and the unused ends of its pages. Both measured, on one to eight ranks.
+  constexpr int64_t kProcessBytes = 27 * kMiB / 4;
+  constexpr int64_t kRankBytes = kMiB / 4;
   const int64_t ranks = planned.topology.ranks_per_node;
   MemoryEstimate estimate;
   estimate.weights = ranks * weight_floats(planned) * kFloatBytes;
