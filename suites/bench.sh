@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Benchmarks by name: kernels, collectives, step, resolution (all if none is named). Each prints what it measured beside what it is compared with,
+# Benchmarks by name: kernels, collectives, step, scaling, resolution (all if none is named). Each prints what it measured beside what it is compared with,
 # in the same run; nothing else should run on the machine meanwhile.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
@@ -21,14 +21,19 @@ step() {
     /usr/bin/python3 suites/peers/compare_torch.py --mode "$mode" --pairs 8
   done
 }
+# Two data-parallel ranks against one rank with two threads on the same batch.
+scaling() {
+  "$programs/scaling_bench"
+  "$programs/scaling_bench" --mode deterministic
+}
 # Does the 95 % interval hold the truth, and how often is a mode called different from itself?
 resolution() { "$programs/resolution_bench" --repetitions 40 --budget 10; }
 
-[ $# -gt 0 ] || set -- kernels collectives step resolution
+[ $# -gt 0 ] || set -- kernels collectives step scaling resolution
 for name in "$@"; do
   case $name in
-    kernels | collectives | step | resolution) ;;
-    *) echo "bench: no benchmark '$name'; there are kernels, collectives, step, resolution" >&2; exit 2 ;;
+    kernels | collectives | step | scaling | resolution) ;;
+    *) echo "bench: no benchmark '$name'; there are kernels, collectives, step, scaling, resolution" >&2; exit 2 ;;
   esac
 done
 for name in "$@"; do
