@@ -6,7 +6,7 @@
 namespace dettax {
 
 const std::vector<ExitCodeInfo>& exit_code_table() {
-  static const std::vector<ExitCodeInfo> table = {
+  static const std::vector<ExitCodeInfo> kTable = {
       {ExitCode::pass, "pass"},
       {ExitCode::fail, "verdict fail: overhead over the limit, or training gave non-finite values"},
       {ExitCode::usage, "usage or configuration error"},
@@ -17,7 +17,7 @@ const std::vector<ExitCodeInfo>& exit_code_table() {
       {ExitCode::skipped, "everything was skipped, or is not available here"},
       {ExitCode::timeout, "timeout"},
   };
-  return table;
+  return kTable;
 }
 
 ExitCode exit_code_of(ErrorKind kind) {

@@ -1,5 +1,6 @@
 #include "harness/cli/interrupt.h"
 
+#include <cerrno>
 #include <csignal>
 
 #include <sys/signalfd.h>
@@ -19,14 +20,15 @@ sigset_t watched_signals() {
 
 InterruptWatch::InterruptWatch() {
   const sigset_t set = watched_signals();
-  if (::sigprocmask(SIG_BLOCK, &set, nullptr) != 0) throw_errno("cannot block signals");
+  errno = ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  if (errno != 0) throw_errno("cannot block signals");
   signals_ = Descriptor(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!signals_) throw_errno("cannot watch for signals");
 }
 
 InterruptWatch::~InterruptWatch() {
   const sigset_t set = watched_signals();
-  ::sigprocmask(SIG_UNBLOCK, &set, nullptr);
+  ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
 }
 
 std::optional<int> InterruptWatch::signal() {
@@ -35,7 +37,7 @@ std::optional<int> InterruptWatch::signal() {
   if (::read(signals_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
     seen_ = static_cast<int>(info.ssi_signo);
     const sigset_t set = watched_signals();
-    ::sigprocmask(SIG_UNBLOCK, &set, nullptr);
+    ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
   }
   return seen_;
 }

@@ -29,7 +29,7 @@ struct TrainerLog {
   std::optional<RefusedOp> refused;              // the first
   std::vector<UnprotectedOp> unprotected;        // each once, however often it was warned of
 
-  int64_t steps() const { return last_step ? *last_step - *first_step + 1 : 0; }
+  int64_t steps() const { return first_step && last_step ? *last_step - *first_step + 1 : 0; }
 };
 
 // Reads standard error and output of a trainer, with or without launchers' prefixes. Error{config} for an empty log.
