@@ -163,7 +163,9 @@ class CaseBlock {
   }
 
   static std::string memory_against_estimate(const ArmResult& arm) {
-    if (arm.memory_peak_bytes <= 0 || arm.memory_estimate_bytes <= 0) return "";
+    // An arm that broke had perhaps not touched all of it.
+    if (!arm.failure_code.empty() || arm.memory_peak_bytes <= 0 || arm.memory_estimate_bytes <= 0)
+      return "";
     return format_signed_percent(static_cast<double>(arm.memory_peak_bytes) /
                                      static_cast<double>(arm.memory_estimate_bytes) -
                                  1);

@@ -301,7 +301,8 @@ std::string to_json(const Record& record) {
   Record copy = record;
   Writer writer;
   record_fields::fields(writer, copy);
-  return writer.take().dump(1) + "\n";
+  // Variables of the environment may hold any bytes.
+  return writer.take().dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 Record parse_record(const std::string& json, const std::string& name) {

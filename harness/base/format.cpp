@@ -84,6 +84,22 @@ std::string format_things(int64_t count, std::string_view thing) {
   return fmt::format("{} {}{}", count, thing, ending);
 }
 
+namespace {
+
+// The middle is left out where the whole does not fit: a case's name begins with its number and ends with what is done.
+std::string shortened(std::string_view text, int columns) {
+  const auto size = static_cast<int>(text.size());
+  constexpr int kDots = 2;
+  if (size <= columns) return std::string(text);
+  if (columns <= kDots) return "";
+  const int head = (columns - kDots) / 2;
+  const int tail = columns - kDots - head;
+  return fmt::format("{}..{}", text.substr(0, static_cast<size_t>(head)),
+                     text.substr(static_cast<size_t>(size - tail)));
+}
+
+}  // namespace
+
 std::string progress_bar(const Progress& progress, int width) {
   const double fraction =
       std::isfinite(progress.fraction) ? std::clamp(progress.fraction, 0.0, 1.0) : 0.0;
@@ -91,10 +107,9 @@ std::string progress_bar(const Progress& progress, int width) {
   std::string tail = fmt::format(" {:3.0f} %", std::floor(fraction * 100));
   if (progress.seconds_left) tail += ", " + format_seconds(*progress.seconds_left) + " left";
   const int columns = std::max(width, 0);
-  const int room =
-      columns - static_cast<int>(progress.label.size()) - static_cast<int>(tail.size()) - 3;
   constexpr int kShortestBar = 5;
-  std::string line(progress.label);
+  std::string line = shortened(progress.label, columns - static_cast<int>(tail.size()));
+  const int room = columns - static_cast<int>(line.size()) - static_cast<int>(tail.size()) - 3;
   if (room >= kShortestBar) {
     const int bar = std::min(room, 40);
     const int done = static_cast<int>(fraction * bar);

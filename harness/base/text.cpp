@@ -84,6 +84,44 @@ std::string_view trim(std::string_view text) {
 }
 
 // FNV-1a, then the finalizer of splitmix64 so that the last bytes reach every digit.
+namespace {
+
+// Length of the sequence that begins with this byte, and what its second byte may be: that is where overlong forms, surrogates and
+// numbers beyond Unicode show.
+struct Sequence {
+  size_t length = 0;  // 0: no sequence begins so
+  uint8_t second_low = 0x80, second_high = 0xBF;
+};
+
+Sequence sequence_of(uint8_t lead) {
+  if (lead < 0x80) return {1};
+  if (lead >= 0xC2 && lead <= 0xDF) return {2};
+  if (lead == 0xE0) return {3, 0xA0, 0xBF};
+  if (lead == 0xED) return {3, 0x80, 0x9F};
+  if (lead >= 0xE1 && lead <= 0xEF) return {3};
+  if (lead == 0xF0) return {4, 0x90, 0xBF};
+  if (lead >= 0xF1 && lead <= 0xF3) return {4};
+  if (lead == 0xF4) return {4, 0x80, 0x8F};
+  return {};
+}
+
+}  // namespace
+
+std::optional<size_t> first_bad_utf8(std::string_view text) {
+  const auto byte = [&](size_t at) { return static_cast<uint8_t>(text[at]); };
+  for (size_t at = 0; at < text.size();) {
+    const Sequence sequence = sequence_of(byte(at));
+    if (sequence.length == 0 || text.size() - at < sequence.length) return at;
+    for (size_t i = 1; i < sequence.length; ++i) {
+      const uint8_t low = i == 1 ? sequence.second_low : 0x80;
+      const uint8_t high = i == 1 ? sequence.second_high : 0xBF;
+      if (byte(at + i) < low || byte(at + i) > high) return at;
+    }
+    at += sequence.length;
+  }
+  return std::nullopt;
+}
+
 std::string hash_text(std::string_view text) {
   uint64_t hash = 0xCBF29CE484222325U;
   for (const char c : text) {

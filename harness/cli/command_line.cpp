@@ -16,6 +16,13 @@ namespace {
 // An unset variable of a script must not quietly become "no such setting".
 std::string not_empty(const std::string& value) { return value.empty() ? "must not be empty" : ""; }
 
+// Else a forgotten value would swallow the flag after it.
+std::string no_flag(const std::string& value) {
+  if (!value.starts_with("-") || value == "-") return "";
+  return fmt::format("its value is missing; \"{}\" is a flag (a file of that name is ./{})", value,
+                     value);
+}
+
 }  // namespace
 
 void Options::positional(const std::string& name, std::string& value, const std::string& what,
@@ -30,7 +37,7 @@ void Options::flag(const std::string& names, bool& value, const std::string& wha
 
 void Options::text(const std::string& names, const std::string& placeholder, std::string& value,
                    const std::string& what) {
-  app_.add_option(names, value, what)->type_name(placeholder)->check(not_empty);
+  app_.add_option(names, value, what)->type_name(placeholder)->check(not_empty)->check(no_flag);
 }
 
 void Options::texts(const std::string& names, const std::string& placeholder,
@@ -38,7 +45,8 @@ void Options::texts(const std::string& names, const std::string& placeholder,
   app_.add_option(names, values, what)
       ->type_name(placeholder)
       ->allow_extra_args(false)
-      ->check(not_empty);
+      ->check(not_empty)
+      ->check(no_flag);
 }
 
 void Options::number(const std::string& names, std::optional<double>& value,
@@ -120,6 +128,16 @@ std::string option_fault(const CLI::App& app, const CLI::ParseError& error) {
   throw Error(ErrorKind::usage, fmt::format("{}; see dettax {}--help", what, command));
 }
 
+// Arguments end in records, which are UTF-8, and name the files of a run.
+void require_utf8(const std::string& argument) {
+  const auto bad = first_bad_utf8(argument);
+  if (!bad) return;
+  fail(fmt::format("the argument that begins with \"{}\" is no UTF-8 (byte 0x{:02x}); names of "
+                   "files and all else must be",
+                   argument.substr(0, *bad), static_cast<uint8_t>(argument[*bad])),
+       "");
+}
+
 [[noreturn]] void throw_usage(const CLI::App& app, const CLI::ParseError& error,
                               const std::vector<std::string>& names,
                               const std::vector<std::string>& arguments) {
@@ -169,6 +187,7 @@ Command* parse_command_line(int argc, const char* const* argv,
     sub->callback([&asked, &command] { asked = command.get(); });
   }
   std::vector<std::string> arguments(argv + 1, argv + argc);
+  for (const std::string& argument : arguments) require_utf8(argument);
   if (!arguments.empty() && arguments.front() == "help") {
     arguments.erase(arguments.begin());
     arguments.emplace_back("--help");

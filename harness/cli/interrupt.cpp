@@ -22,6 +22,8 @@ InterruptWatch::InterruptWatch() {
   const sigset_t set = watched_signals();
   errno = ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
   if (errno != 0) throw_errno("cannot block signals");
+  // A reader that went away, or a limit on the size of files, must not end a run: the write fails instead.
+  for (const int number : {SIGPIPE, SIGXFSZ}) ::signal(number, SIG_IGN);
   signals_ = Descriptor(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!signals_) throw_errno("cannot watch for signals");
 }
@@ -29,6 +31,7 @@ InterruptWatch::InterruptWatch() {
 InterruptWatch::~InterruptWatch() {
   const sigset_t set = watched_signals();
   ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+  for (const int number : {SIGPIPE, SIGXFSZ}) ::signal(number, SIG_DFL);
 }
 
 std::optional<int> InterruptWatch::signal() {

@@ -1,7 +1,9 @@
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <memory>
 #include <string>
+#include <system_error>
 
 #include "harness/base/error.h"
 #include "harness/cli/command.h"
@@ -12,6 +14,9 @@ namespace {
 
 TrainerLog read(const std::string& path) {
   if (path == "-") return read_trainer_log(std::cin, "standard input");
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored))
+    throw Error(ErrorKind::usage, path + ": is a folder; it must be the log of a trainer");
   std::ifstream file(path);
   if (!file) throw Error(ErrorKind::usage, path + ": cannot be read");
   return read_trainer_log(file, path);

@@ -57,7 +57,7 @@ void write_case(std::ostream& out, const Case& planned, const Suite& suite, int6
   arm("fast", suite.fast);
   arm("control", suite.fast);
   for (const Mode& mode : suite.modes) arm(mode.name, mode);
-  out << fmt::format("  memory about {} of {} available; time at most about {}\n",
+  out << fmt::format("  memory about {} of {} available; at most about {} on an idle machine\n",
                      format_bytes(static_cast<double>(case_memory_bytes(planned, suite))),
                      format_bytes(static_cast<double>(available_bytes)),
                      format_seconds(estimate_case_seconds(planned, suite, cores)));
@@ -97,7 +97,7 @@ size_t write_plan(std::ostream& out, const Suite& suite, int64_t available_bytes
     ++running;
     seconds += estimate_case_seconds(planned, suite, cores);
   }
-  out << fmt::format("{} of {} would run, in at most about {}\n", running,
+  out << fmt::format("{} of {} would run, in at most about {} on an idle machine\n", running,
                      things(suite.cases.size(), "case"), format_seconds(seconds));
   return running;
 }

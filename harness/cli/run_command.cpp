@@ -55,6 +55,15 @@ void require_writable(const std::string& flag, const std::filesystem::path& file
     throw Error(ErrorKind::usage, fmt::format("{} {}: {}", flag, file.string(), what));
 }
 
+// What a run reads must not be overwritten by what it found.
+void require_other_file(const std::string& flag, const std::string& file,
+                        const std::string& input) {
+  std::error_code neither;
+  if (!input.empty() && std::filesystem::equivalent(file, input, neither))
+    throw Error(ErrorKind::usage,
+                fmt::format("{} {}: is the suite itself; another file is needed", flag, file));
+}
+
 void write_list(std::ostream& out, const Suite& suite) {
   out << "cases\n";
   for (const Case& planned : suite.cases) out << "  " << planned.id() << '\n';
@@ -153,7 +162,10 @@ ExitCode RunCommand::run(const Streams& streams) {
   check_questions();
   std::optional<double> budget_seconds;
   if (!options_.budget.empty()) budget_seconds = parse_duration("--budget", options_.budget);
-  if (!options_.json_file.empty()) require_writable("--json", options_.json_file);
+  if (!options_.json_file.empty()) {
+    require_writable("--json", options_.json_file);
+    require_other_file("--json", options_.json_file, options_.suite);
+  }
   ExitCode code = ExitCode::pass;
   if (asks_for_text(streams, code)) return code;
   const Suite planned = suite();

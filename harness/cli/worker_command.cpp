@@ -1,5 +1,8 @@
 #include <memory>
 
+#include <sys/stat.h>
+
+#include "harness/base/error.h"
 #include "harness/cli/command.h"
 #include "harness/launch/worker.h"
 
@@ -13,6 +16,9 @@ class WorkerCommand : public Command {
   bool hidden() const override { return true; }
   void declare(Options&) override {}
   ExitCode run(const Streams&) override {
+    struct stat socket{};
+    if (::fstat(kWorkerSocket, &socket) != 0 || !S_ISSOCK(socket.st_mode))
+      throw Error(ErrorKind::usage, "dettax worker is started by dettax run, not by hand");
     run_worker(Channel(Descriptor(kWorkerSocket)), StatusPage::open(Descriptor(kWorkerStatus)));
     return ExitCode::pass;
   }

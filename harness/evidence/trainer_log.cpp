@@ -151,9 +151,10 @@ std::string refusal_words(const RefusedOp& refused) {
 
 std::string warning_words(const UnprotectedOp& op, int64_t steps) {
   const bool each_step = steps > 0 && op.warnings % steps == 0;
-  return fmt::format("{} (warned of {} times{}{})", op.op,
-                     each_step ? op.warnings / steps : op.warnings, each_step ? " a step" : "",
-                     at(op.place));
+  const int64_t warnings = each_step ? op.warnings / steps : op.warnings;
+  return fmt::format("{} (warned of {}{}{})", op.op,
+                     warnings == 1 ? "once" : fmt::format("{} times", warnings),
+                     each_step ? " a step" : "", at(op.place));
 }
 
 }  // namespace

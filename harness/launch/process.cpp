@@ -22,6 +22,8 @@ namespace {
 constexpr int kFirstInherited = 3;
 // Above every number that the child's descriptors are moved to.
 constexpr int kScratch = 64;
+// Status of a program that never began: by shells, the dynamic loader, and here.
+constexpr int kNotStarted = 127;
 
 // All that the child needs between fork and exec, laid out before the fork: after it only
 // async-signal-safe calls are allowed.
@@ -63,11 +65,11 @@ Descriptor open_file(const std::string& path, int flags) {
     const int code = errno;
     // Nothing can be done here if even this write fails; the parent then sees an early end.
     [[maybe_unused]] const ssize_t n = ::write(prepared.failure, &code, sizeof code);
-    ::_exit(127);
+    ::_exit(kNotStarted);
   };
   ::setpgid(0, 0);
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) fail();
-  if (::getppid() != prepared.parent) ::_exit(127);  // it died before the line above
+  if (::getppid() != prepared.parent) ::_exit(kNotStarted);  // it died before the line above
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -85,7 +87,7 @@ Descriptor open_file(const std::string& path, int flags) {
   }
   ::execve(prepared.program.c_str(), prepared.arguments.data(), prepared.variables.data());
   fail();
-  ::_exit(127);
+  ::_exit(kNotStarted);
 }
 
 }  // namespace
@@ -165,7 +167,13 @@ std::string describe_exit(int wait_status) {
     return fmt::format("{} (signal {}, SIG{})", number == SIGKILL ? "was killed" : "crashed",
                        number, words == nullptr ? "?" : words);
   }
-  return fmt::format("ended with status {}", WEXITSTATUS(wait_status));
+  const int status = WEXITSTATUS(wait_status);
+  // The dynamic loader's status, before any of our code ran.
+  const char* const hint =
+      status == kNotStarted
+          ? " (could not be loaded; are there too few file descriptors? ulimit -n)"
+          : "";
+  return fmt::format("ended with status {}{}", status, hint);
 }
 
 }  // namespace dettax

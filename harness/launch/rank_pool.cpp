@@ -9,6 +9,7 @@
 #include <mutex>
 #include <random>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -53,6 +54,7 @@ struct RankPool::State {
   std::vector<std::unique_ptr<RankContext>> contexts;
   std::vector<std::thread> threads;
 
+  void start_threads();
   void loop(RankContext& context);
   void note_error(RankContext& context);
   void end();
@@ -109,6 +111,19 @@ void RankPool::State::end() {
   for (std::thread& thread : threads) thread.join();
 }
 
+void RankPool::State::start_threads() {
+  for (auto& context : contexts) {
+    try {
+      threads.emplace_back([this, one = context.get()] { loop(*one); });
+    } catch (const std::system_error& error) {
+      throw Error(ErrorKind::infrastructure,
+                  fmt::format("cannot start the thread of rank {} of {}: {}; is there a limit on "
+                              "processes (ulimit -u)?",
+                              context->rank, contexts.size(), error.code().message()));
+    }
+  }
+}
+
 RankPool::RankPool(const ArmSpec& spec, StatusPage& page) : state_(std::make_unique<State>()) {
   const int ranks = spec.planned.layout.ranks();
   const int threads = spec.planned.topology.threads_per_rank;
@@ -125,10 +140,8 @@ RankPool::RankPool(const ArmSpec& spec, StatusPage& page) : state_(std::make_uni
     auto& context = state_->contexts.emplace_back(std::make_unique<RankContext>(rank, status));
     context->communicator = std::move(communicators[static_cast<size_t>(rank)]);
   }
-  for (auto& context : state_->contexts) {
-    state_->threads.emplace_back([this, &context] { state_->loop(*context); });
-  }
   try {
+    state_->start_threads();
     run([&](RankContext& context) {
       context.device = make_cpu_device(threads, state_->spin);
       context.train = std::make_unique<TrainStep>(spec.planned, spec.mode, *context.device,

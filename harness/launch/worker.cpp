@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <memory>
+#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include "harness/launch/non_finite.h"
 #include "harness/launch/protocol.h"
 #include "harness/launch/rank_pool.h"
+#include "results/run_folder.h"
 
 namespace dettax {
 namespace {
@@ -216,10 +218,9 @@ Reply Worker::handle(const request::WriteLedger& ledger) {
         record_ledger(*context.train, *context.device, ledger.seed, ledger.steps,
                       [&] { return step_with_faults(context, FaultInjector::Steps::ledger); });
   });
-  std::ofstream file(ledger.path);
-  write_ledger(file, out);
-  file.close();
-  if (!file) throw Error(ErrorKind::infrastructure, "cannot write the ledger " + ledger.path);
+  std::ostringstream text;
+  write_ledger(text, out);
+  write_file_atomically(ledger.path, text.str());
   return {};
 }
 

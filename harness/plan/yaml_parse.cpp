@@ -1,12 +1,15 @@
 // The only file that sees yaml-cpp.
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <system_error>
 
 #include <fmt/format.h>
 #include <yaml-cpp/yaml.h>
 
 #include "harness/base/error.h"
+#include "harness/base/text.h"
 #include "harness/plan/yaml.h"
 
 namespace dettax {
@@ -119,6 +122,12 @@ class Converter {
 
 // `lined`: whether a line number says something about the text.
 Yaml parse(const std::string& text, const std::string& name, bool lined) {
+  if (const auto bad = first_bad_utf8(text)) {
+    const auto line =
+        1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(*bad), '\n');
+    fail(lined ? fmt::format("{}:{}", name, line) : name,
+         fmt::format("byte 0x{:02x} is no UTF-8", static_cast<uint8_t>(text[*bad])));
+  }
   try {
     const std::vector<YAML::Node> documents = YAML::LoadAll(text);
     if (documents.empty() || (documents.size() == 1 && documents.front().IsNull())) {
@@ -160,7 +169,7 @@ Yaml read_yaml(const std::string& path) {
   if (std::filesystem::exists(path, ignored) && !std::filesystem::is_regular_file(path, ignored))
     fail(path, "is a pipe or a device; it must be a YAML file");
   std::ifstream file(path, std::ios::binary);
-  if (!file) fail(path, "cannot be read; does it exist?");
+  if (!file) fail(path, "cannot be read: " + std::generic_category().message(errno));
   std::string text(kLargestFileBytes + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<size_t>(file.gcount()));

@@ -92,6 +92,19 @@ TEST(Format, PercentWithSign) {
   EXPECT_EQ(format_signed_percent(std::nan("")), "nan");
 }
 
+TEST(Text, FindsTheFirstByteThatIsNoUtf8) {
+  for (const char* good : {"", "plain", "caf\xC3\xA9", "\xE2\x82\xAC", "\xF0\x9F\x98\x80",
+                           "\xEF\xBF\xBD", "\xF4\x8F\xBF\xBF"})
+    EXPECT_EQ(first_bad_utf8(good), std::nullopt) << good;
+  EXPECT_EQ(first_bad_utf8("caf\xE9"), 3U);
+  EXPECT_EQ(first_bad_utf8("ab\xC3"), 2U);            // cut off
+  EXPECT_EQ(first_bad_utf8("\xC0\xAF"), 0U);          // overlong
+  EXPECT_EQ(first_bad_utf8("a\xE0\x80\x80"), 1U);     // overlong
+  EXPECT_EQ(first_bad_utf8("\xED\xA0\x80"), 0U);      // surrogate
+  EXPECT_EQ(first_bad_utf8("\xF4\x90\x80\x80"), 0U);  // beyond Unicode
+  EXPECT_EQ(first_bad_utf8("\xC3\xA9\x80"), 2U);      // continues nothing
+}
+
 TEST(Format, ProgressFillsItsWidth) {
   EXPECT_EQ(progress_bar({"case 1/3", 0.5, 75.0}, 40), "case 1/3 [#####.....]  50 %, 75.0 s left");
   for (const double fraction : {-1.0, 0.0, 0.333, 0.999, 1.0, 2.0, std::nan("")}) {
@@ -100,6 +113,8 @@ TEST(Format, ProgressFillsItsWidth) {
                 static_cast<size_t>(width));
     }
   }
+  EXPECT_EQ(progress_bar({"[1/3] a-long-name-of-a-case.dp2: measuring", 0.5, 75.0}, 40),
+            "[1/3] a-l.. measuring  50 %, 75.0 s left");
   EXPECT_NE(progress_bar({"x", 0.9999, std::nullopt}, 60).find(" 99 %"), std::string::npos);
   EXPECT_NE(progress_bar({"x", 1.0, std::nullopt}, 60).find("100 %"), std::string::npos);
 }

@@ -49,6 +49,14 @@ TEST(BadInput, IsOneLineThatSaysWhatWouldBeRight) {
       {"run tiny --text ''", 2, "dettax: --text: must not be empty; see dettax run --help\n"},
       {"run tiny --text /", 2, "dettax: --text: \"/\" is a folder; it must be a text file\n"},
       {"run tiny --text /no/such", 2, "dettax: --text: \"/no/such\" does not exist\n"},
+      {"run tiny --text m$(printf '\\351').txt", 2,
+       "dettax: the argument that begins with \"m\" is no UTF-8 (byte 0xe9); names of files and "
+       "all else must be; see dettax --help\n"},
+      {"run tiny --output-dir --dry-run", 2,
+       "dettax: --output-dir: its value is missing; \"--dry-run\" is a flag (a file of that name "
+       "is ./--dry-run); see dettax run --help\n"},
+      {"worker", 2, "dettax: dettax worker is started by dettax run, not by hand\n"},
+      {"log /", 2, "dettax: /: is a folder; it must be the log of a trainer\n"},
       {"run tiny --json /", 2, "dettax: --json /: is a folder; a file is needed\n"},
       {"run tiny --json /nowhere/x.json", 2,
        "dettax: --json /nowhere/x.json: its folder does not exist\n"},

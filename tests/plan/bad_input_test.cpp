@@ -7,6 +7,7 @@
 
 #include "harness/base/error.h"
 #include "harness/plan/suite.h"
+#include "harness/plan/yaml.h"
 #include "tests/plan/temporary_file.h"
 
 namespace dettax {
@@ -218,8 +219,17 @@ TEST(BadInput, AFolderAndAMissingFileAreNamed) {
     return std::string("no error");
   };
   EXPECT_EQ(message(folder), folder + ": is a folder; it must be a YAML file");
-  EXPECT_EQ(message("/no/such.yaml"), "/no/such.yaml: cannot be read; does it exist?");
+  EXPECT_EQ(message("/no/such.yaml"), "/no/such.yaml: cannot be read: No such file or directory");
   EXPECT_EQ(message("quik"), "suite \"quik\" does not exist; did you mean \"quick\"?");
+}
+
+TEST(BadInput, BytesThatAreNoUtf8AreNamedWithTheirLine) {
+  try {
+    parse_yaml("name: x\ndescription: caf\xe9\n", "s.yaml");
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()), "s.yaml:2: byte 0xe9 is no UTF-8");
+  }
 }
 
 TEST(BadInput, DamagedFilesGiveOneLineOrLoad) {
