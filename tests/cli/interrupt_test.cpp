@@ -27,7 +27,7 @@ using testing::write_suite;
 std::string slow_suite(const TemporaryFolder& folder) {
   std::string yaml = tiny_suite_yaml(
       "  - {label: a}\n  - {label: b, injections: [{kind: hang, arm: fast, rank: 0, step: 3}]}\n");
-  const std::string timeout = "step_timeout_seconds: 1,";
+  const std::string timeout = "step_timeout_seconds: 3,";
   yaml.replace(yaml.find(timeout), timeout.size(), "step_timeout_seconds: 5,");
   return write_suite(folder.path(), yaml);
 }

@@ -135,6 +135,7 @@ TEST_F(Group, ACrashNamesRankStepAndOp) {
 }
 
 TEST_F(Group, AHangNamesTheRankThatTheOthersWaitFor) {
+  settings_.step_timeout_seconds = 1;
   const auto group =
       start("{injections: [{kind: hang, rank: 1, step: 1, op: forward/layer1/attention}]}");
   const Error error = failure(*group, 3);

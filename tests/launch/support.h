@@ -38,11 +38,15 @@ class TemporaryFolder {
 inline std::string tiny_suite_yaml(const std::string& cases,
                                    const std::string& modes = "[deterministic]",
                                    const std::string& more = "") {
+  // Short where a test waits for it, long where a busy machine must not meet it.
+  const std::string timeout = cases.find("kind: hang") == std::string::npos ? "30" : "3";
   return "modes: " + modes +
          "\n"
          "measure: {warmup_steps_min: 1, warmup_steps_max: 2, steps_per_block: 2, rounds_min: 3, "
          "rounds_max: 3,\n"
-         "          budget_seconds: 1, step_timeout_seconds: 1, target_half_width: 1.0}\n"
+         "          budget_seconds: 1, step_timeout_seconds: " +
+         timeout +
+         ", target_half_width: 1.0}\n"
          "evidence: {steps: 2, runs: 2, relaunch: true}\n" +
          more +
          "defaults:\n"
@@ -70,7 +74,7 @@ inline LaunchSettings launch_settings(const std::filesystem::path& folder) {
   LaunchSettings settings;
   settings.program = DETTAX_PROGRAM;
   settings.log_folder = folder;
-  settings.step_timeout_seconds = 1;
+  settings.step_timeout_seconds = 30;  // a test that waits for a hang sets its own
   return settings;
 }
 
