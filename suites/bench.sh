@@ -23,8 +23,8 @@ step() {
 }
 # Two data-parallel ranks against one rank with two threads on the same batch.
 scaling() {
-  "$programs/scaling_bench"
-  "$programs/scaling_bench" --mode deterministic
+  "$programs/scaling_bench" --budget 40
+  "$programs/scaling_bench" --mode deterministic --budget 40
 }
 # Does the 95 % interval hold the truth, and how often is a mode called different from itself?
 resolution() { "$programs/resolution_bench" --repetitions 40 --budget 10; }
