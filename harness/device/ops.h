@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -66,11 +67,26 @@ struct TablePart {
       false;  // other tokens are no error: their rows of y are 0 (before positions), their rows of dy are passed over
 };
 
-// y[M,C] = table[tokens[M],C] + position_table[row within its sample,C] (if given).
+// Which tokens of each sequence the rows of a sample are: the first half of the rows those from `first` on, the others those from
+// `second` on. By default rows 0, 1, ... are tokens 0, 1, ...
+struct TokenPlaces {
+  static constexpr int64_t kNext = -1;  // behind the first half
+  int64_t first = 0, second = kNext;
+  int64_t position(int64_t row, int64_t rows) const {
+    return second == kNext || row < rows / 2 ? first + row : second + row - rows / 2;
+  }
+  // One more than the largest position.
+  int64_t end(int64_t rows) const {
+    return rows == 0 ? 0 : 1 + std::max(position(rows / 2, rows), position(rows - 1, rows));
+  }
+};
+
+// y[M,C] = table[tokens[M],C] + position_table[its place in the sequence,C] (if given).
 struct EmbeddingForward {
   Tensor y, tokens, table, position_table;
   int64_t samples = 1;
   TablePart part{};
+  TokenPlaces places{};
 };
 
 // dtable[V,C] += rows of dy[M,C] by token; dposition_table[T,C] += dy summed over samples (if given).
@@ -81,6 +97,7 @@ struct EmbeddingBackward {
   SumOrder sum;
   bool generic = false;
   TablePart part{};
+  TokenPlaces places{};
 };
 
 enum class Norm { layer, rms };
@@ -123,22 +140,45 @@ struct Rope {
   int64_t samples = 1, heads = 1, key_value_heads = 1;
   double theta = 10000.0;
   bool backward = false;
+  TokenPlaces places{};
+};
+
+// Keys and values of tokens that are elsewhere, [samples * their tokens, 2 Hkv * head_width], key heads before value heads; and, of
+// each sample, which of the queries meet which of them: all of these keys stand before all of these queries, so nothing is masked.
+struct AttentionBlock {
+  Tensor keys_values;
+  int64_t first_query = 0, queries = 0;
+  int64_t first_key = 0, keys = 0;
 };
 
 // Causal attention inside each sample. qkv[M, (Hq + 2 Hkv) * head_width]: query heads, key heads, value heads; query head h uses
 // key/value head h / (Hq / Hkv). out[M, Hq * head_width]; log_sum_exp[samples, Hq, T]. No T x T matrix exists in memory.
+// With a block: out and log_sum_exp of its queries, which are those over the keys of earlier calls, become those over its keys as
+// well. Bits depend on the order of calls.
 struct AttentionForward {
   Tensor out, log_sum_exp, qkv;
   int64_t samples = 1, heads = 1, key_value_heads = 1;
   double scale = 1.0;
+  AttentionBlock block{};
 };
 
 // dqkv is written whole. `arrival` adds dQ as key blocks finish; `ordered` (and `invariant`, the same here) has one owner for each.
+// With a block, out and log_sum_exp being those over all keys: dQ of its queries is added to, and the block's part of dK and dV is
+// written to its rows of dkeys_values.
 struct AttentionBackward {
   Tensor dqkv, dout, out, log_sum_exp, qkv;
   int64_t samples = 1, heads = 1, key_value_heads = 1;
   double scale = 1.0;
   SumOrder sum;
+  AttentionBlock block{};
+  Tensor dkeys_values = {};
+};
+
+// Some neighbouring columns of one matrix to those of another, or added to them.
+struct CopyColumns {
+  Tensor to, from;
+  int64_t to_column = 0, from_column = 0, columns = 0;
+  bool add = false;
 };
 
 // y = x * mask / (1 - p), the mask drawn from (key, first_element + index): the same for every layout when first_element is the
@@ -281,6 +321,7 @@ class Ops {
   virtual void fill_bytes(const Tensor& values,
                           unsigned char byte) = 0;  // every byte; 0xFF makes NaNs of floats
   virtual void copy(const Tensor& to, const Tensor& from) = 0;
+  virtual void copy_columns(const CopyColumns& call) = 0;
 };
 
 }  // namespace dettax

@@ -97,6 +97,31 @@ TEST(Swiglu, MatchesTheReferenceAndItsDifferences) {
   }
 }
 
+TEST(Rope, GivesATokenTheSameBitsWhoeverHasIt) {
+  OpsOn on(2);
+  constexpr int64_t kTokens = 200;
+  constexpr int64_t kColumns = 3 * 8;
+  Floats whole = random_floats(kTokens * kColumns, 1);
+  const Floats before = whole;
+  on->rope({.qkv = tensor(whole, {kTokens, kColumns})});
+  const TokenPlaces places{50, 100};
+  const auto rows = [&](const Floats& of) {
+    Floats part(of.begin() + 50 * kColumns, of.begin() + 75 * kColumns);
+    part.insert(part.end(), of.begin() + 100 * kColumns, of.begin() + 125 * kColumns);
+    return part;
+  };
+  Floats part = rows(before);
+  Rope call{.qkv = tensor(part, {50, kColumns})};
+  call.places = places;
+  on->rope(call);
+  EXPECT_TRUE(same_bits(part, rows(whole)));
+  const Floats again = rows(before);
+  std::copy(again.begin(), again.end(), part.begin());
+  call.places = {50, 101};
+  on->rope(call);
+  EXPECT_FALSE(same_bits(part, rows(whole)));
+}
+
 TEST(Rope, RotatesQueriesAndKeysByTheirPosition) {
   OpsOn on(2);
   for (const auto& [tokens, width] :

@@ -62,6 +62,43 @@ void expect_matches_reference(const Shape& s, const Ints& ids, SumOrder sum, boo
 
 const Shape kShapes[] = {{1, 1, 5, 3}, {3, 7, 33, 11}, {8, 40, 192, 50}, {5, 13, 130, 2000}};
 
+TEST(Embedding, PositionsAreThoseThatARankHas) {
+  OpsOn on(2);
+  const Shape s{2, 6, 20, 9};
+  const TokenPlaces places{3, 18};  // rows 0, 1, 2 are tokens 3, 4, 5; rows 3, 4, 5 are 18, 19, 20
+  Ints ids = random_ints(s.rows(), 1, static_cast<int32_t>(s.vocabulary));
+  Floats table(static_cast<size_t>(s.vocabulary * s.width), 0.0f);
+  Floats positions = random_floats(24 * s.width, 2);
+  Floats y(static_cast<size_t>(s.rows() * s.width));
+  on->embedding_forward({.y = tensor(y, {s.rows(), s.width}),
+                         .tokens = tensor(ids),
+                         .table = tensor(table, {s.vocabulary, s.width}),
+                         .position_table = tensor(positions, {24, s.width}),
+                         .samples = s.samples,
+                         .places = places});
+  for (const Order order : {Order::arrival, Order::ordered, Order::invariant}) {
+    Floats dpositions(positions.size(), 0.0f);
+    on->embedding_backward({.dtable = tensor(table, {s.vocabulary, s.width}),
+                            .dposition_table = tensor(dpositions, {24, s.width}),
+                            .dy = tensor(y, {s.rows(), s.width}),
+                            .tokens = tensor(ids),
+                            .samples = s.samples,
+                            .sum = {order},
+                            .places = places});
+    for (int64_t i = 0; i < 24 * s.width; ++i) {
+      const int64_t p = i / s.width;
+      const bool here = (p >= 3 && p < 6) || (p >= 18 && p < 21);
+      const float expected = here ? 2 * positions[static_cast<size_t>(i)] : 0;
+      ASSERT_EQ(dpositions[static_cast<size_t>(i)], expected) << p;
+    }
+  }
+  for (int64_t r = 0; r < s.rows(); ++r) {
+    const int64_t p = places.position(r % s.tokens, s.tokens);
+    ASSERT_EQ(y[static_cast<size_t>(r * s.width)], positions[static_cast<size_t>(p * s.width)]);
+  }
+  EXPECT_EQ(places.end(s.tokens), 21);
+}
+
 TEST(Embedding, ForwardAddsTheRowsOfTokenAndPosition) {
   OpsOn on(2);
   for (const Shape& s : kShapes) {

@@ -59,33 +59,44 @@ Floats norm_results(OpsOn& on, Norm kind) {
   return y;
 }
 
+// Among the rows, then with keys of another rank.
 Floats attention_results(OpsOn& on) {
   constexpr int64_t kHeads = 2;
   Floats qkv = random_floats(kRows * 3 * kHeads * kWidth, 4, 2);
   Floats dout = random_floats(kRows * kHeads * kWidth, 5);
+  Floats keys_values = random_floats(kRows * 2 * kHeads * kWidth, 6, 2);
   Floats out(dout.size());
   Floats log_sum_exp(kRows * kHeads);
   Floats dqkv(qkv.size());
-  const Tensor out_tensor = tensor(out, {kRows, kHeads * kWidth});
-  const Tensor qkv_tensor = tensor(qkv, {kRows, 3 * kHeads * kWidth});
-  on->attention_forward({.out = out_tensor,
-                         .log_sum_exp = tensor(log_sum_exp),
-                         .qkv = qkv_tensor,
-                         .heads = kHeads,
-                         .key_value_heads = kHeads,
-                         .scale = 0.1});
-  on->attention_backward({.dqkv = tensor(dqkv, {kRows, 3 * kHeads * kWidth}),
-                          .dout = tensor(dout, {kRows, kHeads * kWidth}),
-                          .out = out_tensor,
-                          .log_sum_exp = tensor(log_sum_exp),
-                          .qkv = qkv_tensor,
-                          .heads = kHeads,
-                          .key_value_heads = kHeads,
-                          .scale = 0.1,
-                          .sum = {}});
-  append(out, log_sum_exp);
-  append(out, dqkv);
-  return out;
+  Floats dkeys_values(keys_values.size());
+  AttentionForward forward{.out = tensor(out, {kRows, kHeads * kWidth}),
+                           .log_sum_exp = tensor(log_sum_exp),
+                           .qkv = tensor(qkv, {kRows, 3 * kHeads * kWidth}),
+                           .heads = kHeads,
+                           .key_value_heads = kHeads,
+                           .scale = 0.1};
+  AttentionBackward backward{.dqkv = tensor(dqkv, {kRows, 3 * kHeads * kWidth}),
+                             .dout = tensor(dout, {kRows, kHeads * kWidth}),
+                             .out = forward.out,
+                             .log_sum_exp = forward.log_sum_exp,
+                             .qkv = forward.qkv,
+                             .heads = kHeads,
+                             .key_value_heads = kHeads,
+                             .scale = 0.1,
+                             .sum = {}};
+  Floats results;
+  for (const bool others : {false, true}) {
+    if (others) {
+      forward.block = {tensor(keys_values, {kRows, 2 * kHeads * kWidth}), 10, 90, 0, 75};
+      backward.block = forward.block;
+      backward.dkeys_values = tensor(dkeys_values, {kRows, 2 * kHeads * kWidth});
+    }
+    on->attention_forward(forward);
+    on->attention_backward(backward);
+    for (const Floats* part : {&out, &log_sum_exp, &dqkv}) append(results, *part);
+  }
+  append(results, dkeys_values);
+  return results;
 }
 
 Floats loss_results(OpsOn& on) {

@@ -38,28 +38,30 @@ HWY_EXPORT(row_product);
 void project_rows(Team& team, const AttentionShape& s, const float* dout, const float* out,
                   float* projection) {
   const auto kernel = HWY_DYNAMIC_DISPATCH(row_product);
-  team.parallel_for(
-      static_cast<int64_t>(s.samples * s.tokens), 1, false, [&](int64_t begin, int64_t end, int) {
-        for (auto row = static_cast<size_t>(begin); row < static_cast<size_t>(end); ++row) {
-          for (size_t h = 0; h < s.heads; ++h) {
-            const size_t at = (row * s.heads + h) * s.width;
-            projection[(row / s.tokens * s.heads + h) * s.tokens + row % s.tokens] =
-                kernel(dout + at, out + at, s.width);
-          }
-        }
-      });
+  team.parallel_for(static_cast<int64_t>(s.samples * s.queries), 1, false,
+                    [&](int64_t begin, int64_t end, int) {
+                      for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+                        const size_t sample = i / s.queries;
+                        const size_t query = s.first_query + i % s.queries;
+                        for (size_t h = 0; h < s.heads; ++h) {
+                          const size_t at = ((sample * s.tokens + query) * s.heads + h) * s.width;
+                          projection[(sample * s.heads + h) * s.tokens + query] =
+                              kernel(dout + at, out + at, s.width);
+                        }
+                      }
+                    });
 }
 
 }  // namespace
 
 void CpuOps::attention_backward(const AttentionBackward& call) {
-  const AttentionShape s = attention_shape(call.qkv, call.samples, call.heads, call.key_value_heads,
-                                           "attention_backward");
+  const AttentionShape s = attention_shape(call, "attention_backward");
   const size_t per_head = s.samples * s.heads * s.tokens;
   require(call.dqkv.count() == call.qkv.count() &&
               call.out.count() == static_cast<int64_t>(per_head * s.width) &&
               call.dout.count() == call.out.count() &&
-              call.log_sum_exp.count() == static_cast<int64_t>(per_head),
+              call.log_sum_exp.count() == static_cast<int64_t>(per_head) &&
+              call.dkeys_values.count() == call.block.keys_values.count(),
           "attention_backward");
   const size_t padded = (s.width + 15) / 16 * 16;
   const size_t each = 8 * padded * kAttentionBlock + 2 * kAttentionBlock * kAttentionBlock;
@@ -68,7 +70,9 @@ void CpuOps::attention_backward(const AttentionBackward& call) {
   project_rows(team_, s, call.dout.f32(), call.out.f32(), scratch);
   const AttentionBackwardWork work{.shape = s,
                                    .dqkv = call.dqkv.f32(),
+                                   .dkeys = keys_of(s, call.dqkv, call.dkeys_values),
                                    .qkv = call.qkv.f32(),
+                                   .keys = keys_of(s, call.qkv, call.block.keys_values),
                                    .dout = call.dout.f32(),
                                    .log_sum_exp = call.log_sum_exp.f32(),
                                    .projection = scratch,

@@ -11,7 +11,7 @@
 namespace dettax {
 
 // The right to add to one tile of dQ: under the lock, or when it is the key block's turn. The first
-// to come stores instead of adding.
+// to come stores instead of adding, unless the call adds to what is there.
 struct DqTile {
   SpinLock lock;
   bool begun = false;
@@ -28,7 +28,9 @@ enum class DqOrder { one_thread, on_arrival, in_turn };
 struct AttentionBackwardWork {
   AttentionShape shape;
   float* dqkv;
+  float* dkeys;  // as keys lie
   const float* qkv;
+  const float* keys;
   const float* dout;
   const float* log_sum_exp;
   const float* projection;  // [samples, heads, tokens]: sum over a row of dout * out
@@ -36,10 +38,10 @@ struct AttentionBackwardWork {
   float* memory;  // memory_each floats for each thread
   size_t memory_each;
   DqOrder order = DqOrder::one_thread;
-  DqTile* tiles = nullptr;  // [samples, heads, blocks]; none for one_thread
+  DqTile* tiles = nullptr;  // [samples, heads, query blocks]; none for one_thread
 
   size_t heads() const { return shape.samples * shape.key_value_heads; }
-  size_t tile_count() const { return shape.samples * shape.heads * shape.blocks(); }
+  size_t tile_count() const { return shape.samples * shape.heads * shape.query_blocks(); }
   // head: [samples, key/value heads]. Under in_turn all earlier blocks of the head must be under way.
   void run_item(size_t head, size_t key_block, int thread) const;
 };

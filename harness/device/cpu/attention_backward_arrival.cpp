@@ -13,7 +13,7 @@ namespace {
 // With a fixed schedule each thread leaves the last block of its heads, which has the fewest queries,
 // to its neighbour. More in common would cost: what is read and added to would move between cores.
 void leave_last_blocks(Team& team, const AttentionBackwardWork& work) {
-  const size_t blocks = work.shape.blocks();
+  const size_t blocks = work.shape.key_blocks();
   const auto threads = static_cast<size_t>(team.size());
   const bool leave = blocks >= 3 && threads > 1;
   team.run([&](int thread) {
@@ -35,10 +35,11 @@ void leave_last_blocks(Team& team, const AttentionBackwardWork& work) {
 
 void attention_backward_on_arrival(Team& team, AttentionBackwardWork work, bool dynamic) {
   std::vector<DqTile> tiles(work.tile_count());
+  for (DqTile& tile : tiles) tile.begun = !work.shape.causal;
   work.tiles = tiles.data();
   work.order = DqOrder::on_arrival;
   if (!dynamic) return leave_last_blocks(team, work);
-  const size_t blocks = work.shape.blocks();
+  const size_t blocks = work.shape.key_blocks();
   own_part_first(team, work.heads(), blocks, [&](size_t item, int thread) {
     work.run_item(item / blocks, item % blocks, thread);
   });

@@ -1,4 +1,5 @@
-// One item of attention backward. It goes through the queries from its diagonal on, recomputes the
+// One item of attention backward. It goes through the queries from its diagonal on (all of them if
+// keys are another rank's), recomputes the
 // probabilities from log_sum_exp, keeps the sums of dK and dV to itself and adds a tile to dQ for each
 // block of queries. Keys are the lanes, so keys and values are packed once for an item and queries are
 // read where they lie.
@@ -159,23 +160,24 @@ void pack_keys(const AttentionBackwardWork& a, const ItemMemory& m, const Item& 
                size_t padded) {
   const AttentionShape& s = a.shape;
   const size_t head = item.key_value_head * s.group();
-  const float* rows = a.qkv + (item.sample * s.tokens + item.key_block * kBlock) * s.step;
+  const float* rows = a.keys + s.key_row(item.sample, item.key_block) * s.key_step;
   const float* keys = rows + s.key_column(head);
   const float* values = rows + s.value_column(head);
-  pack_transposed(keys, s.step, item.keys, s.width, a.scale, m.keys_by_width, kBlock);
-  pack_transposed(values, s.step, item.keys, s.width, 1.0f, m.values_by_width, kBlock);
-  pack_rows(keys, s.step, item.keys, s.width, a.scale, m.keys, padded, kBlock);
+  pack_transposed(keys, s.key_step, item.keys, s.width, a.scale, m.keys_by_width, kBlock);
+  pack_transposed(values, s.key_step, item.keys, s.width, 1.0f, m.values_by_width, kBlock);
+  pack_rows(keys, s.key_step, item.keys, s.width, a.scale, m.keys, padded, kBlock);
 }
 
 // Calls add(whether it is the first) when this key block may add to a tile of dQ.
 template <class Add>
 HWY_INLINE void when_allowed(const AttentionBackwardWork& a, size_t tile, size_t key_block,
                              const Add& add) {
-  if (a.order == DqOrder::one_thread) return add(key_block == 0);
+  const bool begins = key_block == 0 && a.shape.causal;
+  if (a.order == DqOrder::one_thread) return add(begins);
   DqTile& target = a.tiles[tile];
   if (a.order == DqOrder::in_turn) {
     target.wait_for_turn(key_block);
-    add(key_block == 0);
+    add(begins);
     target.turn.store(key_block + 1, std::memory_order_release);
     return;
   }
@@ -188,11 +190,11 @@ void backward_pair(const AttentionBackwardWork& a, const ItemMemory& m, const It
                    size_t head, size_t block, bool first) {
   const AttentionShape& s = a.shape;
   const size_t padded = round_up(s.width, kLanes);
-  Pair pair{std::min(kBlock, s.tokens - block * kBlock), 0, round_up(item.keys, kLanes),
-            block == item.key_block};
+  Pair pair{std::min(kBlock, s.queries - block * kBlock), 0, round_up(item.keys, kLanes),
+            s.causal && block == item.key_block};
   pair.query_rows = round_up(pair.queries, kTileRows);
-  const size_t row = item.sample * s.tokens + block * kBlock;
-  const size_t at = (item.sample * s.heads + head) * s.tokens + block * kBlock;
+  const size_t row = s.query_row(item.sample, block);
+  const size_t at = s.statistics_of(item.sample, head, block);
   size_t query_step = s.step;
   const float* queries = padded_rows(a.qkv + row * s.step + s.query_column(head), query_step,
                                      pair.queries, s.width, m.queries);
@@ -208,7 +210,7 @@ void backward_pair(const AttentionBackwardWork& a, const ItemMemory& m, const It
   float* to = a.dqkv + row * s.step + s.query_column(head);
   query_gradient(m, pair, padded, {to, s.step, pair.queries, s.width});
   when_allowed(
-      a, (item.sample * s.heads + head) * s.blocks() + block, item.key_block,
+      a, (item.sample * s.heads + head) * s.query_blocks() + block, item.key_block,
       [&](bool begins) { add_query_gradient(m, pair, padded, to, s.step, s.width, begins); });
 }
 
@@ -217,20 +219,19 @@ void attention_backward_item(const AttentionBackwardWork& a, size_t sample, size
   const AttentionShape& s = a.shape;
   const size_t padded = round_up(s.width, kLanes);
   const ItemMemory m = divide(memory, padded);
-  const Item item{sample, key_value_head, key_block,
-                  std::min(kBlock, s.tokens - key_block * kBlock)};
+  const Item item{sample, key_value_head, key_block, std::min(kBlock, s.keys - key_block * kBlock)};
   pack_keys(a, m, item, padded);
   bool first = true;
   for (size_t g = 0; g < s.group(); ++g) {
-    for (size_t block = key_block; block < s.blocks(); ++block) {
+    for (size_t block = s.causal ? key_block : 0; block < s.query_blocks(); ++block) {
       backward_pair(a, m, item, key_value_head * s.group() + g, block, first);
       first = false;
     }
   }
   const size_t head = key_value_head * s.group();
-  float* rows = a.dqkv + (sample * s.tokens + key_block * kBlock) * s.step;
-  transpose(m.dkeys, kBlock, s.width, item.keys, a.scale, rows + s.key_column(head), s.step);
-  transpose(m.dvalues, kBlock, s.width, item.keys, 1.0f, rows + s.value_column(head), s.step);
+  float* rows = a.dkeys + s.key_row(sample, key_block) * s.key_step;
+  transpose(m.dkeys, kBlock, s.width, item.keys, a.scale, rows + s.key_column(head), s.key_step);
+  transpose(m.dvalues, kBlock, s.width, item.keys, 1.0f, rows + s.value_column(head), s.key_step);
 }
 
 }  // namespace

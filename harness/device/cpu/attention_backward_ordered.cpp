@@ -14,7 +14,7 @@ namespace {
 
 void by_head(Team& team, const AttentionBackwardWork& work, bool dynamic) {
   const auto run_head = [&](size_t head, int thread) {
-    for (size_t block = 0; block < work.shape.blocks(); ++block) {
+    for (size_t block = 0; block < work.shape.key_blocks(); ++block) {
       work.run_item(head, block, thread);
     }
   };
@@ -36,7 +36,7 @@ void attention_backward_in_order(Team& team, AttentionBackwardWork work, bool dy
   std::vector<DqTile> tiles(work.tile_count());
   work.tiles = tiles.data();
   work.order = DqOrder::in_turn;
-  const size_t blocks = work.shape.blocks();
+  const size_t blocks = work.shape.key_blocks();
   own_part_first(team, work.heads(), blocks, [&](size_t item, int thread) {
     work.run_item(item / blocks, item % blocks, thread);
   });

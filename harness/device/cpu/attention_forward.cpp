@@ -2,6 +2,8 @@
 // are the lanes: scores are kept as [key, query], so that maximum and sum over keys are plain vector
 // operations and a chain in key order. An item is a block of 64 queries of one head of one sample;
 // nothing is shared between items, so threads and batch do not change bits.
+// What earlier calls gave for a query counts as one more key, with their log-sum-exp as its score and
+// their output as its value.
 
 #include <algorithm>
 #include <limits>
@@ -26,6 +28,7 @@ namespace {
 struct ForwardCall {
   AttentionShape shape;
   const float* qkv;
+  const float* keys;  // of the first row
   float* out;
   float* log_sum_exp;
   float scale;
@@ -69,7 +72,7 @@ void score_block(const ForwardMemory& m, const float* keys, size_t step, size_t 
 }
 
 // Scores become probabilities relative to the new running maximum; sets the factor by which all that
-// was summed before must shrink.
+// was summed before must shrink. On the diagonal key_rows may count padding: it is masked.
 void softmax_block(ForwardMemory& m, size_t key_rows, const Queries& q, bool diagonal) {
   for (size_t c = 0; c < q.columns; c += kLanes) {
     const size_t end = diagonal ? std::min(key_rows, c + kLanes) : key_rows;
@@ -134,10 +137,8 @@ void finish(const ForwardCall& a, ForwardMemory& m, const Queries& q, size_t row
   transpose(m.sums, kBlock, width, q.count, 1.0f, a.out + row * out_step + head * width, out_step);
 }
 
-void attention_forward_block(const ForwardCall& a, size_t sample, size_t head, size_t block,
-                             float* memory) {
-  const AttentionShape& s = a.shape;
-  const size_t padded = round_up(s.width, kLanes);
+ForwardMemory divide(float* memory, size_t width) {
+  const size_t padded = round_up(width, kLanes);
   ForwardMemory m;
   m.queries = memory;
   m.scores = m.queries + padded * kBlock;
@@ -146,27 +147,60 @@ void attention_forward_block(const ForwardCall& a, size_t sample, size_t head, s
   m.values = m.keys + padded * kBlock;
   std::fill_n(m.maximum, kBlock, kMasked);
   std::fill_n(m.total, kBlock, 0.0f);
-  const size_t first_row = sample * s.tokens;
-  const size_t row = first_row + block * kBlock;
-  Queries q{std::min(kBlock, s.tokens - block * kBlock), 0};
+  return m;
+}
+
+// Takes up what earlier calls gave.
+void resume(const ForwardCall& a, ForwardMemory& m, const Queries& q, size_t row, size_t head,
+            const float* log_sum_exp) {
+  const size_t width = a.shape.width;
+  const size_t out_step = a.shape.heads * width;
+  std::copy_n(log_sum_exp, q.count, m.maximum);
+  std::fill_n(m.total, q.count, 1.0f);
+  pack_transposed(a.out + row * out_step + head * width, out_step, q.count, width, 1.0f, m.sums,
+                  kBlock);
+}
+
+// One block of queries against one of keys, `rows` of them; `first`: nothing has been summed yet.
+struct Keys {
+  const float* data;  // the first of the head
+  size_t rows;
+  bool diagonal, first;
+};
+
+void forward_pair(const ForwardCall& a, ForwardMemory& m, const Queries& q, const Keys& k) {
+  const AttentionShape& s = a.shape;
+  const size_t key_rows = round_up(k.rows, kTileRows);
+  const size_t summed_rows = k.diagonal ? key_rows : k.rows;
+  size_t key_step = s.key_step;
+  const float* keys = padded_rows(k.data, key_step, k.rows, s.width, m.keys);
+  score_block(m, keys, key_step, key_rows, q, s.width, k.diagonal);
+  softmax_block(m, summed_rows, q, k.diagonal);
+  size_t value_step = s.key_step;
+  const float* values =
+      padded_rows(k.data + s.value_column(0), value_step, k.rows, s.width, m.values);
+  value_block(m, values, value_step, summed_rows, q, s.width, k.diagonal, k.first);
+}
+
+void attention_forward_block(const ForwardCall& a, size_t sample, size_t head, size_t block,
+                             float* memory) {
+  const AttentionShape& s = a.shape;
+  ForwardMemory m = divide(memory, s.width);
+  const size_t row = s.query_row(sample, block);
+  float* log_sum_exp = a.log_sum_exp + s.statistics_of(sample, head, block);
+  Queries q{std::min(kBlock, s.queries - block * kBlock), 0};
   q.columns = round_up(q.count, kLanes);
   pack_transposed(a.qkv + row * s.step + s.query_column(head), s.step, q.count, s.width, a.scale,
                   m.queries, kBlock);
-  for (size_t kb = 0; kb <= block; ++kb) {
-    const bool diagonal = kb == block;
-    const size_t rows = diagonal ? q.count : kBlock;
-    const size_t key_rows = round_up(rows, kTileRows);
-    const float* from = a.qkv + (first_row + kb * kBlock) * s.step;
-    size_t key_step = s.step;
-    const float* keys = padded_rows(from + s.key_column(head), key_step, rows, s.width, m.keys);
-    score_block(m, keys, key_step, key_rows, q, s.width, diagonal);
-    softmax_block(m, key_rows, q, diagonal);
-    size_t value_step = s.step;
-    const float* values =
-        padded_rows(from + s.value_column(head), value_step, rows, s.width, m.values);
-    value_block(m, values, value_step, key_rows, q, s.width, diagonal, kb == 0);
+  if (!s.causal) resume(a, m, q, row, head, log_sum_exp);
+  const size_t key_blocks = s.causal ? block + 1 : s.key_blocks();
+  for (size_t kb = 0; kb < key_blocks; ++kb) {
+    const float* keys = a.keys + s.key_row(sample, kb) * s.key_step + s.key_column(head);
+    forward_pair(a, m, q,
+                 {keys, std::min(kBlock, s.keys - kb * kBlock), s.causal && kb == block,
+                  s.causal && kb == 0});
   }
-  finish(a, m, q, row, head, a.log_sum_exp + (sample * s.heads + head) * s.tokens + block * kBlock);
+  finish(a, m, q, row, head, log_sum_exp);
 }
 
 }  // namespace
@@ -181,21 +215,21 @@ HWY_EXPORT(attention_forward_block);
 }
 
 void CpuOps::attention_forward(const AttentionForward& call) {
-  const AttentionShape shape = attention_shape(call.qkv, call.samples, call.heads,
-                                               call.key_value_heads, "attention_forward");
+  const AttentionShape shape = attention_shape(call, "attention_forward");
   const size_t per_head = shape.samples * shape.heads * shape.tokens;
   require(call.out.count() == static_cast<int64_t>(per_head * shape.width) &&
               call.log_sum_exp.count() == static_cast<int64_t>(per_head),
           "attention_forward");
-  const ForwardCall a{shape, call.qkv.f32(), call.out.f32(), call.log_sum_exp.f32(),
-                      static_cast<float>(call.scale)};
+  const ForwardCall a{
+      shape,          call.qkv.f32(),         keys_of(shape, call.qkv, call.block.keys_values),
+      call.out.f32(), call.log_sum_exp.f32(), static_cast<float>(call.scale)};
   const size_t padded = (shape.width + 15) / 16 * 16;
   const size_t memory_each = 4 * padded * kAttentionBlock + kAttentionBlock * kAttentionBlock;
   float* memory = scratch_.floats(static_cast<size_t>(team_.size()) * memory_each);
   const auto kernel = HWY_DYNAMIC_DISPATCH(attention_forward_block);
   // Handed out on demand, the longest of a head first: who takes an item changes nothing in it.
   const size_t heads = shape.samples * shape.heads;
-  const size_t blocks = shape.blocks();
+  const size_t blocks = shape.query_blocks();
   team_.parallel_for(
       static_cast<int64_t>(heads * blocks), 1, true, [&](int64_t begin, int64_t end, int thread) {
         for (auto item = static_cast<size_t>(begin); item < static_cast<size_t>(end); ++item) {

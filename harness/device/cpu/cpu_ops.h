@@ -46,6 +46,7 @@ class CpuOps : public Ops {
   void scale(const Tensor& values, double factor) override;
   void fill_bytes(const Tensor& values, unsigned char byte) override;
   void copy(const Tensor& to, const Tensor& from) override;
+  void copy_columns(const CopyColumns& call) override;
 
   // Working memory held now: packed operands of GEMM and the partial sums of reductions.
   size_t scratch_bytes() const;

@@ -109,5 +109,28 @@ void CpuOps::copy(const Tensor& to, const Tensor& from) {
   });
 }
 
+void CpuOps::copy_columns(const CopyColumns& call) {
+  const int64_t to_step = call.to.columns();
+  const int64_t from_step = call.from.columns();
+  require(call.to.rows() == call.from.rows() && call.columns > 0 && call.to_column >= 0 &&
+              call.from_column >= 0 && call.to_column + call.columns <= to_step &&
+              call.from_column + call.columns <= from_step,
+          "copy_columns");
+  float* to = call.to.f32() + call.to_column;
+  const float* from = call.from.f32() + call.from_column;
+  const auto kernel = HWY_DYNAMIC_DISPATCH(add_range);
+  const int64_t grain = std::max<int64_t>(1, kGrain / call.columns);
+  team_.parallel_for(call.to.rows(), grain, false, [&](int64_t begin, int64_t end, int) {
+    for (int64_t r = begin; r < end; ++r) {
+      float* row = to + r * to_step;
+      if (call.add) {
+        kernel(row, from + r * from_step, static_cast<size_t>(call.columns));
+      } else {
+        std::copy_n(from + r * from_step, call.columns, row);
+      }
+    }
+  });
+}
+
 }  // namespace dettax
 #endif

@@ -25,8 +25,9 @@ void CpuOps::embedding_backward(const EmbeddingBackward& call) {
   const int64_t width = call.dtable.columns();
   require(call.dy.count() == rows * width && call.samples > 0 && rows % call.samples == 0,
           "embedding_backward");
-  require(!call.dposition_table || (call.dposition_table.rows() >= rows / call.samples &&
-                                    call.dposition_table.columns() == width),
+  require(!call.dposition_table ||
+              (call.dposition_table.rows() >= call.places.end(rows / call.samples) &&
+               call.dposition_table.columns() == width),
           "embedding_backward");
   const EmbeddingGradient g{call.dtable.f32(),
                             call.dposition_table ? call.dposition_table.f32() : nullptr,
@@ -35,6 +36,7 @@ void CpuOps::embedding_backward(const EmbeddingBackward& call) {
                             rows,
                             width,
                             call.samples,
+                            call.places,
                             {call.part.first_id, call.dtable.rows(), call.part.partial}};
   if (call.generic) return generic(team_, scratch_, g);
   switch (call.sum.order) {

@@ -5,6 +5,7 @@
 
 #include "harness/device/cpu/embedding_sort.h"
 #include "harness/device/cpu/team.h"
+#include "harness/device/ops.h"
 
 namespace dettax {
 
@@ -32,9 +33,13 @@ struct EmbeddingGradient {
   const float* dy;
   const int32_t* tokens;
   int64_t rows, width, samples;
+  TokenPlaces places;
   HeldIds ids;
   int64_t tokens_per_sample() const { return rows / samples; }
   float* table_row(int32_t token) const { return table + (token - ids.first) * width; }
+  float* position_row(int64_t row_of_sample) const {
+    return position_table + places.position(row_of_sample, tokens_per_sample()) * width;
+  }
   RowSum row_sum(float* to, const int32_t* positions, int64_t count) const {
     return {to, dy, width, positions, count, tokens_per_sample(), 0, static_cast<size_t>(width)};
   }

@@ -40,7 +40,7 @@ void add_chunk(const EmbeddingGradient& g, Locks& locks, RowKernel kernel, int64
     const int64_t at = i % g.tokens_per_sample();
     const auto position = static_cast<int32_t>(i);
     const std::lock_guard guard(locks.positions[static_cast<size_t>(at) % kLocks]);
-    kernel(g.row_sum(g.position_table + at * g.width, &position, 1));
+    kernel(g.row_sum(g.position_row(at), &position, 1));
   }
 }
 

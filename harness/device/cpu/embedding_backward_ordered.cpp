@@ -72,7 +72,7 @@ void add_position_rows(const EmbeddingGradient& g, RowKernel kernel, const Share
     for (int64_t s = 0; s < g.samples; ++s) {
       positions[static_cast<size_t>(s)] = static_cast<int32_t>(s * tokens + t);
     }
-    RowSum r = g.row_sum(g.position_table + t * g.width, positions.data(), g.samples);
+    RowSum r = g.row_sum(g.position_row(t), positions.data(), g.samples);
     shares.set_columns(r, thread, g.width);
     kernel(r);
   }

@@ -38,8 +38,8 @@ void CpuOps::embedding_forward(const EmbeddingForward& call) {
   require(call.y.count() == rows * width && call.samples > 0 && rows % call.samples == 0,
           "embedding_forward");
   const int64_t per_sample = rows / call.samples;
-  require(!call.position_table ||
-              (call.position_table.rows() >= per_sample && call.position_table.columns() == width),
+  require(!call.position_table || (call.position_table.rows() >= call.places.end(per_sample) &&
+                                   call.position_table.columns() == width),
           "embedding_forward");
   float* y = call.y.f32();
   const int32_t* tokens = call.tokens.i32();
@@ -52,7 +52,10 @@ void CpuOps::embedding_forward(const EmbeddingForward& call) {
       const int64_t id = tokens[r] - call.part.first_id;
       const bool held = id >= 0 && id < vocabulary;
       require(held || call.part.partial, "embedding_forward (token)");
-      const float* position = positions == nullptr ? nullptr : positions + r % per_sample * width;
+      const float* position =
+          positions == nullptr
+              ? nullptr
+              : positions + call.places.position(r % per_sample, per_sample) * width;
       kernel(y + r * width, held ? table + id * width : nullptr, position,
              static_cast<size_t>(width));
     }

@@ -57,9 +57,9 @@ struct AngleTable {
   float* sines;
 };
 
-// The columns [begin, end) of the table, for all positions.
-void fill_angles(const AngleTable& table, int64_t tokens, int64_t half, double theta, int64_t begin,
-                 int64_t end) {
+// The columns [begin, end) of the table, for all rows of a sample.
+void fill_angles(const AngleTable& table, const TokenPlaces& places, int64_t tokens, int64_t half,
+                 double theta, int64_t begin, int64_t end) {
   std::vector<std::complex<double>> low(kTableStep);
   for (int64_t i = begin; i < end; ++i) {
     const double frequency =
@@ -67,15 +67,19 @@ void fill_angles(const AngleTable& table, int64_t tokens, int64_t half, double t
     for (int64_t t = 0; t < kTableStep; ++t) {
       low[static_cast<size_t>(t)] = std::polar(1.0, frequency * static_cast<double>(t));
     }
-    for (int64_t block = 0; block < tokens; block += kTableStep) {
-      const std::complex<double> high = std::polar(1.0, frequency * static_cast<double>(block));
-      for (int64_t t = block; t < std::min(tokens, block + kTableStep); ++t) {
-        const std::complex<double> b = low[static_cast<size_t>(t - block)];
-        const double cosine = high.real() * b.real() - high.imag() * b.imag();
-        const double sine = high.real() * b.imag() + high.imag() * b.real();
-        table.cosines[t * half + i] = static_cast<float>(cosine);
-        table.sines[t * half + i] = static_cast<float>(sine);
+    std::complex<double> high;
+    int64_t block = -1;
+    for (int64_t t = 0; t < tokens; ++t) {
+      const int64_t position = places.position(t, tokens);
+      if (const int64_t its = position / kTableStep; its != block) {
+        block = its;
+        high = std::polar(1.0, frequency * static_cast<double>(block * kTableStep));
       }
+      const std::complex<double> b = low[static_cast<size_t>(position % kTableStep)];
+      const double cosine = high.real() * b.real() - high.imag() * b.imag();
+      const double sine = high.real() * b.imag() + high.imag() * b.real();
+      table.cosines[t * half + i] = static_cast<float>(cosine);
+      table.sines[t * half + i] = static_cast<float>(sine);
     }
   }
 }
@@ -93,16 +97,16 @@ void CpuOps::rope(const Rope& call) {
   float* memory = scratch_.floats(static_cast<size_t>(2 * tokens * half));
   const AngleTable table{memory, memory + tokens * half};
   team_.parallel_for(half, 1, false, [&](int64_t begin, int64_t end, int) {
-    fill_angles(table, tokens, half, call.theta, begin, end);
+    fill_angles(table, call.places, tokens, half, call.theta, begin, end);
   });
   const auto kernel = HWY_DYNAMIC_DISPATCH(rotate_heads);
   const int64_t rotated = call.heads + call.key_value_heads;
   const float direction = call.backward ? -1.0f : 1.0f;
   team_.parallel_for(rows, 1, false, [&](int64_t begin, int64_t end, int) {
     for (int64_t r = begin; r < end; ++r) {
-      const int64_t position = r % tokens;
-      kernel(qkv + r * stride, rotated, static_cast<size_t>(half), table.cosines + position * half,
-             table.sines + position * half, direction);
+      const int64_t row = r % tokens * half;
+      kernel(qkv + r * stride, rotated, static_cast<size_t>(half), table.cosines + row,
+             table.sines + row, direction);
     }
   });
 }
