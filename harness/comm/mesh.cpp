@@ -20,7 +20,7 @@ int rank_of(const Layout& layout, const MeshPosition& position) {
          position.tp;
 }
 
-Mesh::Mesh(const Layout& layout, Communicator& world)
+Mesh::Mesh(const Layout& layout, Communicator& world, bool samples_first)
     : layout_(layout), position_(position_of(layout, world.rank())), world_(world) {
   if (world.size() != layout.ranks()) {
     throw Error(ErrorKind::internal, "layout " + to_string(layout) + " in a group of " +
@@ -38,7 +38,8 @@ Mesh::Mesh(const Layout& layout, Communicator& world)
   pipeline_backward_ = group({p.dp, p.tp, 0, p.cp});
   ends_ = group(first_stage() || last_stage() ? MeshPosition{p.dp, p.tp, 0, p.cp} : p);
   data_ = group({0, p.tp, p.pp, p.cp});
-  replicas_ = group({0, p.tp, p.pp, 0});
+  const int key = samples_first ? p.cp * layout.dp + p.dp : p.dp * layout.cp + p.cp;
+  replicas_ = world_.split(rank_of(layout_, {0, p.tp, p.pp, 0}), key);
   expert_ = group({p.dp - p.dp % layout_.ep, p.tp, p.pp, p.cp});
   expert_replicas_ = group({p.dp % layout_.ep, p.tp, p.pp, 0});
   model_ = group({p.dp, 0, 0, p.cp});

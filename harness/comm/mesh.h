@@ -20,7 +20,8 @@ int rank_of(const Layout& layout, const MeshPosition& position);
 // Every group exists, with one rank where its axis has size 1.
 class Mesh {
  public:
-  Mesh(const Layout& layout, Communicator& world);
+  // `samples_first`: a sum over replicas adds samples before pieces of them, so that an invariant one does not depend on dp.
+  Mesh(const Layout& layout, Communicator& world, bool samples_first = false);
 
   const Layout& layout() const { return layout_; }
   const MeshPosition& position() const { return position_; }
@@ -34,7 +35,7 @@ class Mesh {
   // First and last stage of a pipeline, which share a tied table; a stage between them is alone.
   Communicator& ends() const { return *ends_; }
   Communicator& data() const { return *data_; }  // same weights, other samples
-  // Same weights of a dense layer: data x context. Their gradients are added. In order of dp, then cp.
+  // Same weights of a dense layer: data x context. Their gradients are added. In order of dp, then cp; with samples_first of cp, then dp.
   Communicator& replicas() const { return *replicas_; }
   // Ranks that share the experts of a layer: neighbours on dp.
   Communicator& expert() const { return *expert_; }

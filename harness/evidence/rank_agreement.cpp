@@ -1,6 +1,7 @@
 #include "harness/evidence/rank_agreement.h"
 
 #include <algorithm>
+#include <charconv>
 #include <string>
 #include <vector>
 
@@ -17,13 +18,18 @@ bool is_copied(const LedgerEntry& entry, bool copies) {
   return copies && entry.path.starts_with("reduce/") && !entry.tensor.ends_with("before");
 }
 
-// Sharding of the optimizer and experts give each rank something else of the same name.
+// Ranks that share sequences have the same weights as those that share none. Sharding of the optimizer and experts give each rank
+// something else of the same name.
 bool ranks_are_copies(const Ledger& ledger) {
-  if (std::ssize(ledger.ranks) != ledger.data_parallel) return false;
+  int64_t copies = ledger.data_parallel;
   for (const std::string& part : split(ledger.case_id, '.')) {
     if (part.starts_with("zero") || part.starts_with("ep")) return false;
+    int64_t context = 1;
+    const char* end = part.data() + part.size();
+    if (part.starts_with("cp") && std::from_chars(part.data() + 2, end, context).ptr == end)
+      copies *= context;
   }
-  return true;
+  return std::ssize(ledger.ranks) == copies;
 }
 
 std::vector<const LedgerEntry*> copied(const std::vector<LedgerEntry>& rank, bool copies) {

@@ -139,6 +139,8 @@ struct Case {
   std::string id() const;
   int64_t micro_batches() const { return batch.global / (batch.micro * layout.dp); }
   int64_t tokens_per_step() const { return batch.global * batch.sequence_length; }
+  // Tokens of a sequence on one rank.
+  int64_t local_sequence_length() const { return batch.sequence_length / layout.cp; }
 };
 
 // A named, hashed set of knob values and library settings: a file in configs/modes/.

@@ -14,9 +14,8 @@ Reason not_divisible(const char* what, int64_t value, const char* axis, int64_t 
 
 // What is not built yet. A part leaves this list when it comes.
 Reason not_available(const Layout& l) {
-  const char* part = l.cp > 1 ? "context" : l.ep > 1 ? "expert" : nullptr;
-  if (part != nullptr)
-    return fmt::format("layout {}: {} parallelism is not available yet", to_string(l), part);
+  if (l.ep > 1)
+    return fmt::format("layout {}: expert parallelism is not available yet", to_string(l));
   return std::nullopt;
 }
 
@@ -35,8 +34,7 @@ Reason uneven_tensor(const Case& planned) {
   if (tp == 1)
     return fmt::format("layout {}: sequence parallelism needs tp > 1", to_string(planned.layout));
   // Each sample's rows here, so that every mode can cut samples.
-  return not_divisible("rows of a sample on a rank",
-                       planned.batch.sequence_length / planned.layout.cp, "tp", tp);
+  return not_divisible("rows of a sample on a rank", planned.local_sequence_length(), "tp", tp);
 }
 
 Reason uneven_pipeline(const Case& planned) {

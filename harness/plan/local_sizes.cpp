@@ -21,7 +21,7 @@ LocalSizes local_sizes(const Model& model, int tp, int tp_index) {
 
 OperandSizes operand_sizes(const Case& planned) {
   const LocalSizes s = local_sizes(planned.model, planned.layout.tp, 0);
-  const int64_t rows = planned.batch.micro * planned.batch.sequence_length;
+  const int64_t rows = planned.batch.micro * planned.local_sequence_length();
   const int64_t width = planned.model.width;
   OperandSizes sizes;
   sizes.input = rows * std::max({width, s.attention_width, s.ffn_width});

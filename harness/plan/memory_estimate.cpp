@@ -68,8 +68,8 @@ int64_t gradient_floats(const Case& planned, const Mode& mode) {
   if (!wants_tree(mode.knobs)) return all;
   const auto micro_batches = static_cast<uint64_t>(std::max<int64_t>(1, planned.micro_batches()));
   const auto copies = static_cast<int64_t>(std::bit_width(micro_batches));
-  const bool apart =
-      model.tied_head && planned.layout.pp == 1 && (micro_batches > 1 || planned.layout.dp > 1);
+  const bool apart = model.tied_head && planned.layout.pp == 1 &&
+                     (micro_batches > 1 || planned.layout.dp * planned.layout.cp > 1);
   return copies * (all + (apart ? token_table(planned) : 0));
 }
 
@@ -128,6 +128,13 @@ Kept kept_floats(const LayerFloats& f, Recompute recompute) {
   return {};
 }
 
+// Floats a row of what context ranks send around: two places for keys and values, up to three for
+// their gradients.
+int64_t ring_floats(const Case& planned, const Widths& w) {
+  const int cp = planned.layout.cp;
+  return cp > 1 ? (2 + std::min(cp, 3)) * (w.qkv - w.attention) : 0;
+}
+
 // Floats a row of the gradients with respect to activations: residual stream (three on their way
 // through a pipeline) and the branch under dropout, norm, MLP, attention; and of what ranks exchange.
 int64_t activation_gradient_floats(const Case& planned, const Widths& w) {
@@ -136,11 +143,12 @@ int64_t activation_gradient_floats(const Case& planned, const Widths& w) {
   const int64_t branch = m.dropout > 0 ? w.residual : 0;
   const int64_t gated = m.activation == Activation::swiglu ? w.up : 0;
   const int64_t exchanged = planned.layout.sequence_parallel ? 2 * m.width : 0;
-  return residual + w.residual + branch + w.ffn + gated + w.attention + w.qkv + exchanged;
+  return residual + w.residual + branch + w.ffn + gated + w.attention + w.qkv + exchanged +
+         ring_floats(planned, w);
 }
 
 int64_t head_floats(const Case& planned, const Mode& mode, const Widths& w) {
-  const int64_t rows = planned.batch.micro * planned.batch.sequence_length;
+  const int64_t rows = planned.batch.micro * planned.local_sequence_length();
   const int64_t tp = planned.layout.tp;
   const int64_t vocabulary = planned.model.padded_vocabulary() / tp;
   const int64_t losses = 1;
@@ -171,7 +179,7 @@ int64_t slot_floats(const Case& planned, const Widths& w, int64_t kept, int stag
 // On average over the stages.
 int64_t activation_floats(const Case& planned, const Mode& mode) {
   const Widths w = widths_of(planned);
-  const int64_t rows = planned.batch.micro * planned.batch.sequence_length;
+  const int64_t rows = planned.batch.micro * planned.local_sequence_length();
   const Kept kept = kept_floats(layer_floats(w), planned.layout.recompute);
   int64_t slots = 0;
   for (int stage = 0; stage < planned.layout.pp; ++stage)
@@ -193,7 +201,7 @@ int64_t workspace_bytes(const Case& planned, const Mode& mode) {
   constexpr int64_t kPackedBytes = 8 * kMiB;
   constexpr int64_t kThreadBytes = kMiB / 4;
   const Model& m = planned.model;
-  const int64_t rows = planned.batch.micro * planned.batch.sequence_length;
+  const int64_t rows = planned.batch.micro * planned.local_sequence_length();
   const int64_t widest = std::max({m.width, m.ffn_width, m.padded_vocabulary()});
   const int64_t packed = std::min(kPackedBytes, rows * widest * kFloatBytes);
   const int64_t gathered = mode.knobs.generic_index_ops ? rows * m.width * kFloatBytes : 0;

@@ -61,9 +61,9 @@ Reason not_invariant_precision(const Case& planned) {
           "precision {}: its scales belong to a micro-batch, bits cannot be invariant",
           to_string(planned.precision));
     case Precision::fp8_mx:
-      if (planned.batch.sequence_length % kMxBlock == 0) return std::nullopt;
+      if (planned.local_sequence_length() % kMxBlock == 0) return std::nullopt;
       return fmt::format("batch.sequence_length {}: invariant bits in fp8_mx need a multiple of {}",
-                         planned.batch.sequence_length, kMxBlock);
+                         planned.batch.sequence_length, kMxBlock * planned.layout.cp);
     default:
       return std::nullopt;
   }

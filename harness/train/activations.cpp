@@ -1,5 +1,7 @@
 #include "harness/train/activations.h"
 
+#include <algorithm>
+
 #include "harness/device/ops.h"
 #include "harness/plan/local_sizes.h"
 
@@ -61,17 +63,25 @@ void take_exchange(Arena& arena, const ActivationShapes& s, const Layout& layout
   a.norm_gradients = arena.floats({norms * vectors * s.model.width});
 }
 
+// Two ranks finish the only sum that goes around where it begins.
+void take_ring(Arena& arena, const ActivationShapes& s, int ranks, Activations& a) {
+  const int64_t columns = s.sizes.qkv_width - s.sizes.attention_width;
+  for (Tensor& tensor : a.keys_values) tensor = arena.floats({s.rows, columns});
+  for (int i = 0; i < std::min(ranks, 3); ++i)
+    a.d_keys_values[static_cast<size_t>(i)] = arena.floats({s.rows, columns});
+}
+
 }  // namespace
 
 int64_t logit_rows(const Case& planned, const Knobs& knobs, int64_t vocabulary) {
-  const int64_t rows = planned.batch.micro * planned.batch.sequence_length;
+  const int64_t rows = planned.batch.micro * planned.local_sequence_length();
   if (!knobs.fused_loss) return rows;
   return fused_loss_chunk_rows(rows, vocabulary, planned.batch.micro, knobs.gemm);
 }
 
 ActivationShapes activation_shapes(const Case& planned) {
   const Layout& layout = planned.layout;
-  const int64_t tokens = planned.batch.sequence_length;
+  const int64_t tokens = planned.local_sequence_length();
   const int64_t rows = planned.batch.micro * tokens;
   return {
       planned.model, local_sizes(planned.model, layout.tp, 0),          planned.batch.micro, tokens,
@@ -114,6 +124,7 @@ Activations take_shared(Arena& arena, const ActivationShapes& s, const Case& pla
   a.clip = arena.floats({1});
   take_gradients(arena, s, a);
   if (layout.tp > 1) take_exchange(arena, s, layout, stage, chunk_rows, a);
+  if (layout.cp > 1) take_ring(arena, s, layout.cp, a);
   return a;
 }
 

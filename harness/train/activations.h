@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "harness/device/tensor.h"
@@ -10,8 +11,9 @@
 
 namespace dettax {
 
-// What the forward pass of a layer keeps for the backward pass. M = rows of a micro-batch, C = width; of heads, MLP width F and
-// vocabulary V what tensor parallelism leaves to this rank. Where rows read R, sequence parallelism leaves this rank some of M.
+// What the forward pass of a layer keeps for the backward pass. M = rows of a micro-batch on a rank, samples times T tokens;
+// C = width; of heads, MLP width F and vocabulary V what tensor parallelism leaves to this rank. Where rows read R, sequence
+// parallelism leaves this rank some of M.
 struct LayerActivations {
   Tensor norm1, mean1, rstd1;     // [R,C], [R], [R]; no mean for the rms norm
   Tensor qkv;                     // [M, qkv width]
@@ -56,6 +58,9 @@ struct Activations {
   Tensor d_activated, d_up;     // [M,F], [M,2F]; for gelu d_up is d_activated
   Tensor d_attention, d_qkv;
   Tensor all_rows, d_all_rows;  // [M,C]: a stream gathered from all ranks, or a part of its sum
+  // [M, 2 Hkv * head_width]: what context ranks send around, those at hand and those that arrive; the third is for a part of a sum.
+  std::array<Tensor, 2> keys_values;
+  std::array<Tensor, 3> d_keys_values;
 };
 
 struct ActivationShapes {

@@ -107,7 +107,7 @@ void embedding_forward(StepContext& c) {
   c.fresh(partial);
   c.begin(Op::embedding);
   c.ops.embedding_forward({partial, b.tokens, c.value(c.layout.embedding),
-                           used_positions(c, positions), c.samples, table_part(c)});
+                           used_positions(c, positions), c.samples, table_part(c), c.places});
   c.output("y", partial);
   add_partials(c, "y", partial, b.embedding);
   if (c.model.dropout > 0) dropout(c, Op::embedding_dropout, 0, b.embedding, b.embedding);
@@ -128,6 +128,7 @@ void embedding_backward(StepContext& c) {
   call.sum = c.sum(c.knobs.embedding);
   call.generic = c.knobs.generic_index_ops;
   call.part = table_part(c);
+  call.places = c.places;
   c.ops.embedding_backward(call);
   c.show_gradient(c.layout.embedding);
   c.show_gradient(c.layout.position);

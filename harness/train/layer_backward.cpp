@@ -1,6 +1,7 @@
 #include <cmath>
 #include <utility>
 
+#include "harness/train/context_parallel.h"
 #include "harness/train/layer.h"
 #include "harness/train/tensor_parallel.h"
 
@@ -83,19 +84,6 @@ void mlp_backward(StepContext& c, const LayerParameters& p, const LayerActivatio
   norm_backward(c, Op::norm2, p.norm2, a.middle, {a.norm2, a.mean2, a.rstd2}, true);
 }
 
-// A dense copy of columns [begin, begin + part's columns) of a matrix, or back into it.
-void copy_columns(StepContext& c, const Tensor& part, const Tensor& matrix, int64_t begin,
-                  bool back) {
-  const auto row = [](const Tensor& of, int64_t first, int64_t columns) {
-    return make_tensor(of.f32() + first, DType::f32, {columns});
-  };
-  for (int64_t r = 0; r < part.rows(); ++r) {
-    const Tensor dense = row(part, r * part.columns(), part.columns());
-    const Tensor packed = row(matrix, r * matrix.columns() + begin, part.columns());
-    c.ops.copy(back ? packed : dense, back ? dense : packed);
-  }
-}
-
 // dQ, dK and dV apart, since only dQ is a sum over key blocks. The incoming gradient has been used and lends its memory.
 void show_parts(StepContext& c, const Tensor& dqkv) {
   if (!c.probe.observed()) return;
@@ -104,9 +92,9 @@ void show_parts(StepContext& c, const Tensor& dqkv) {
   for (const auto& [name, columns] :
        {std::pair{"dq", c.sizes.attention_width}, {"dk", key_columns}, {"dv", key_columns}}) {
     const Tensor part = make_tensor(c.buffers.d_attention.data, DType::f32, {dqkv.rows(), columns});
-    copy_columns(c, part, dqkv, begin, false);
+    c.ops.copy_columns({part, dqkv, 0, begin, columns, false});
     c.show(name, part);
-    if (c.probe.injected()) copy_columns(c, part, dqkv, begin, true);
+    if (c.probe.injected()) c.ops.copy_columns({dqkv, part, begin, 0, columns, false});
     begin += columns;
   }
 }
@@ -126,13 +114,13 @@ void attention_backward(StepContext& c, const LayerActivations& a) {
   call.key_value_heads = c.sizes.key_value_heads;
   call.scale = 1.0 / std::sqrt(static_cast<double>(c.model.head_width));
   call.sum = c.sum(c.knobs.attention);
-  c.ops.attention_backward(call);
+  context_parallel(c) ? ring_attention_backward(c, call) : c.ops.attention_backward(call);
   c.round(b.d_qkv);
   show_parts(c, b.d_qkv);
   if (c.model.position != Position::rope) return;
   c.begin(Op::rope);
-  c.ops.rope(
-      {b.d_qkv, c.samples, c.sizes.heads, c.sizes.key_value_heads, c.model.rope_theta, true});
+  c.ops.rope({b.d_qkv, c.samples, c.sizes.heads, c.sizes.key_value_heads, c.model.rope_theta, true,
+              c.places});
   c.output("dqkv", b.d_qkv);
 }
 

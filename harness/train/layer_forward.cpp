@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "harness/train/context_parallel.h"
 #include "harness/train/layer.h"
 #include "harness/train/tensor_parallel.h"
 
@@ -77,7 +78,8 @@ void end_branch(StepContext& c, const BranchEnd& end, const LinearParameters& p,
 void rotate(StepContext& c, const LayerActivations& a) {
   if (c.model.position != Position::rope) return;
   c.begin(Op::rope);
-  c.ops.rope({a.qkv, c.samples, c.sizes.heads, c.sizes.key_value_heads, c.model.rope_theta, false});
+  c.ops.rope({a.qkv, c.samples, c.sizes.heads, c.sizes.key_value_heads, c.model.rope_theta, false,
+              c.places});
   c.output("qkv", a.qkv);
 }
 
@@ -85,9 +87,14 @@ void attention(StepContext& c, const LayerActivations& a) {
   c.fresh(a.attention);
   c.fresh(a.log_sum_exp);
   c.begin(Op::attention);
-  c.ops.attention_forward({a.attention, a.log_sum_exp, a.qkv, c.samples, c.sizes.heads,
-                           c.sizes.key_value_heads,
-                           1.0 / std::sqrt(static_cast<double>(c.model.head_width))});
+  const AttentionForward call{a.attention,
+                              a.log_sum_exp,
+                              a.qkv,
+                              c.samples,
+                              c.sizes.heads,
+                              c.sizes.key_value_heads,
+                              1.0 / std::sqrt(static_cast<double>(c.model.head_width))};
+  context_parallel(c) ? ring_attention_forward(c, call) : c.ops.attention_forward(call);
   c.output("out", a.attention);
   c.show("log_sum_exp", a.log_sum_exp);
 }

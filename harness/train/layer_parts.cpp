@@ -1,3 +1,6 @@
+#include <algorithm>
+
+#include "harness/train/context_parallel.h"
 #include "harness/train/layer.h"
 #include "harness/train/tensor_parallel.h"
 
@@ -56,11 +59,15 @@ void dropout(StepContext& c, Op op, uint32_t place, const Tensor& y, const Tenso
   call.step = c.step;
   for (int64_t s = 0; s < c.segments; ++s) {
     const RowRange rows = own_rows(c, s);
-    const int64_t first_row = c.first_sample * c.sequence_length + rows.whole;
-    call.y = rows_of(y, rows.here, rows.count);
-    call.x = rows_of(x, rows.here, rows.count);
-    call.first_element = static_cast<uint64_t>(first_row * c.model.width);
-    c.ops.dropout(call);
+    for (int64_t done = 0; done < rows.count;) {
+      const TokenRun run = token_run(c, rows.whole + done);
+      const int64_t count = std::min(run.count, rows.count - done);
+      call.y = rows_of(y, rows.here + done, count);
+      call.x = rows_of(x, rows.here + done, count);
+      call.first_element = static_cast<uint64_t>(run.whole * c.model.width);
+      c.ops.dropout(call);
+      done += count;
+    }
   }
   c.output("y", y);
 }

@@ -52,6 +52,7 @@ enum class Op {
   vocabulary_maxima,
   vocabulary_sums,
   sequence_gradients,
+  context_exchange,
   weight_gather,
   memory_fill,
   gradient_tree,

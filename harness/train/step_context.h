@@ -36,7 +36,9 @@ struct StepContext {
 
   int64_t samples;  // of a micro-batch
   int64_t sequence_length;
-  int64_t segments;  // of the rows of a micro-batch, each cut over ranks by sequence parallelism
+  int64_t tokens;      // of a sample on this rank
+  TokenPlaces places;  // and which of the sequence they are
+  int64_t segments;    // of the rows of a micro-batch, each cut over ranks by sequence parallelism
   double gradient_scale;  // of the loss: 1 / tokens of the global batch, times the loss scale
 
   uint64_t seed = 0;
@@ -50,7 +52,7 @@ struct StepContext {
   Phase phase = Phase::forward;
   int64_t layer = kNoLayer;
 
-  int64_t rows() const { return samples * sequence_length; }  // of a micro-batch
+  int64_t rows() const { return samples * tokens; }  // of a micro-batch
 
   void begin(Op op) { probe.begin(phase, layer, op); }
   SumOrder sum(Order order) const { return {order, knobs.dynamic_schedule}; }

@@ -8,6 +8,7 @@
 #include "harness/base/error.h"
 #include "harness/comm/mesh.h"
 #include "harness/train/chunk_pass.h"
+#include "harness/train/context_parallel.h"
 #include "harness/train/gradient_reduction.h"
 #include "harness/train/gradient_tree.h"
 #include "harness/train/operands.h"
@@ -60,7 +61,7 @@ namespace {
 // Both uses of a tied table write one gradient unless sums over micro-batches or ranks are to form a tree: (head0 + head1) +
 // (embedding0 + embedding1) is what one micro-batch of all samples gives, (head0 + embedding0) + ... is not.
 bool apart(const Case& planned, const GradientTree& tree) {
-  const bool several = tree.micro_batches > 1 || planned.layout.dp > 1;
+  const bool several = tree.micro_batches > 1 || planned.layout.dp * planned.layout.cp > 1;
   const bool one_rank = planned.layout.pp == 1;  // holds both
   return tree.tree && planned.model.tied_head && several && one_rank;
 }
@@ -107,7 +108,7 @@ TrainStep::Impl::Impl(const Case& planned_case, const Mode& mode, Device& on, Co
     : planned(checked(planned_case, group)),
       knobs(mode.knobs),
       device(on),
-      mesh(planned.layout, group),
+      mesh(planned.layout, group, knobs.collectives == Order::invariant),
       layout(make_model_layout(planned.model,
                                part_of(planned.model, planned.layout, mesh.position()))),
       names(parameter_names(planned.model)),
@@ -121,7 +122,7 @@ TrainStep::Impl::Impl(const Case& planned_case, const Mode& mode, Device& on, Co
       exchange(mesh, stage, activations, device, knobs.overlap),
       data(make_token_source(planned)),
       sequence(static_cast<size_t>(planned.batch.sequence_length + 1)),
-      host_tokens(static_cast<size_t>(planned.batch.micro * planned.batch.sequence_length)),
+      host_tokens(static_cast<size_t>(planned.batch.micro * planned.local_sequence_length())),
       host_targets(host_tokens.size()),
       operands(recipe_of(planned.precision), planned.model.layers, operand_sizes(planned), on),
       loss_scale(recipe_of(planned.precision).loss_scaling),
@@ -141,6 +142,8 @@ TrainStep::Impl::Impl(const Case& planned_case, const Mode& mode, Device& on, Co
               operands,
               planned.batch.micro,
               planned.batch.sequence_length,
+              planned.local_sequence_length(),
+              places_of(planned.layout, mesh.position(), planned.batch.sequence_length),
               row_segments(planned, knobs),
               1.0 / static_cast<double>(planned.tokens_per_step())} {
   for (size_t p = 0; p < layout.parameters.size(); ++p) {
@@ -165,11 +168,16 @@ TrainStep::Impl::Impl(const Case& planned_case, const Mode& mode, Device& on, Co
 void TrainStep::Impl::load_tokens(const Chunk& chunk) {
   if (!chunk.embedding && !chunk.head) return;
   context.begin(Op::data);
-  const auto length = static_cast<std::ptrdiff_t>(planned.batch.sequence_length);
+  const int64_t tokens = context.tokens;
   for (int64_t s = 0; s < planned.batch.micro; ++s) {
     data->sample(context.seed, steps_done, context.first_sample + s, sequence);
-    std::copy_n(sequence.begin(), length, host_tokens.begin() + s * length);
-    std::copy_n(sequence.begin() + 1, length, host_targets.begin() + s * length);
+    for (int64_t row = 0; row < tokens;) {
+      const int64_t count = context.places.run(row, tokens);
+      const auto from = sequence.begin() + context.places.position(row, tokens);
+      std::copy_n(from, count, host_tokens.begin() + s * tokens + row);
+      std::copy_n(from + 1, count, host_targets.begin() + s * tokens + row);
+      row += count;
+    }
   }
   const auto load = [&](const char* name, const Tensor& to, const std::vector<int32_t>& from) {
     device.copy_from_host(to.data, from.data(), from.size() * sizeof(int32_t));

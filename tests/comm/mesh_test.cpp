@@ -55,6 +55,8 @@ TEST(Mesh, ReplicasSpanDataAndContext) {
   run_ranks(4, false, [&](Communicator& world) {
     const Mesh mesh(layout, world);
     EXPECT_EQ(members(mesh.replicas(), world.rank()), (std::vector<int>{0, 1, 2, 3}));
+    const Mesh samples_first(layout, world, true);
+    EXPECT_EQ(members(samples_first.replicas(), world.rank()), (std::vector<int>{0, 2, 1, 3}));
   });
 }
 

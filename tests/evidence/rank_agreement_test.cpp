@@ -25,6 +25,15 @@ TEST(RanksAgreement, ARankWithOtherBitsIsNamed) {
             "step 1, reduce/gradients: weight.grad of rank 1 is not that of rank 0");
 }
 
+TEST(RanksAgreement, ComparesGradientsOfRanksThatShareSequences) {
+  Ledger ledger = sample_ledger();
+  ledger.case_id = "tiny.fp32.cp2.t1.b8x64";
+  ledger.data_parallel = 1;
+  EXPECT_TRUE(ranks_agreement(ledger).equal);
+  entry(ledger, 1, 1, "reduce/gradients", "weight.grad").value = of(99);
+  EXPECT_FALSE(ranks_agreement(ledger).equal);
+}
+
 TEST(RanksAgreement, IsNotTestedOnOneRank) {
   Ledger one = sample_ledger();
   one.ranks.pop_back();

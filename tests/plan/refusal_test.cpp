@@ -31,8 +31,8 @@ TEST(Refusal, NamesWhatIsNotThere) {
   EXPECT_EQ(reason(planned),
             "backend cuda is not available: this build has no CUDA backend; use backend: cpu");
   planned = tiny();
-  planned.layout.cp = 2;
-  EXPECT_EQ(reason(planned), "layout cp2: context parallelism is not available yet");
+  planned.layout.dp = planned.layout.ep = 2;
+  EXPECT_EQ(reason(planned), "layout dp2.ep2: expert parallelism is not available yet");
   planned = tiny();
   planned.model = load_model("mixtral-8x7b");
   EXPECT_EQ(reason(planned), "model mixtral-8x7b has experts, which are not available yet");
@@ -56,6 +56,16 @@ TEST(Refusal, TensorRanksShareEverythingEvenly) {
   planned = tiny();
   planned.layout.sequence_parallel = true;
   EXPECT_EQ(reason(planned), "layout dp1.sp: sequence parallelism needs tp > 1");
+}
+
+TEST(Refusal, ContextRanksShareEverySequenceEvenly) {
+  Case planned = tiny();
+  planned.layout.cp = 2;
+  planned.topology.ranks_per_node = 2;
+  EXPECT_EQ(reason(planned), "");
+  EXPECT_EQ(reason(planned, "invariant"), "");
+  planned.batch.sequence_length = 62;
+  EXPECT_EQ(reason(planned), "batch.sequence_length 62 is not divisible by 2 * cp 4");
 }
 
 // cases/layout.md, layout-01: the padding is the model's, so that no layout trains another model.

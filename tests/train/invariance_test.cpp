@@ -86,7 +86,8 @@ TEST(InvariantMode, GivesTheSameBitsOnOneTwoAndFourRanks) {
 // Other micro-batches and data-parallel ranks beside axes that stay as they are. Sharding the optimizer changes no bit either.
 TEST(InvariantMode, HoldsOnEveryLayoutOfTheModel) {
   for (const Case& planned : cases()) {
-    for (const Layout& layout : {Layout{.tp = 2}, Layout{.tp = 2, .sequence_parallel = true}}) {
+    for (const Layout& layout :
+         {Layout{.tp = 2}, Layout{.tp = 2, .sequence_parallel = true}, Layout{.cp = 2}}) {
       Case whole = with_micro_batch(planned, 8);
       whole.layout = layout;
       whole.topology.threads_per_rank = 1;

@@ -76,7 +76,12 @@ INSTANTIATE_TEST_SUITE_P(
         named({.tp = 2, .pp = 2, .zero_stage = 1}), named({.dp = 2, .pp = 2, .zero_stage = 1}),
         named({.dp = 2, .pp = 2, .zero_stage = 3}),
         named({.dp = 2, .tp = 2, .pp = 2, .zero_stage = 1}),
-        named({.dp = 2, .zero_stage = 3, .recompute = Recompute::full}),
+        named({.dp = 2, .zero_stage = 3, .recompute = Recompute::full}), named({.cp = 2}),
+        named({.cp = 3}), named({.dp = 2, .cp = 2}), named({.tp = 2, .cp = 2}),
+        named({.tp = 2, .cp = 2, .sequence_parallel = true}), named({.pp = 2, .cp = 2}),
+        named({.cp = 2, .zero_stage = 1}), named({.dp = 2, .cp = 2, .zero_stage = 3}),
+        named({.cp = 2, .recompute = Recompute::selective}),
+        named({.tp = 2, .pp = 2, .cp = 2, .recompute = Recompute::full}),
         named({.dp = 2,
                .tp = 2,
                .pp = 2,
@@ -166,7 +171,7 @@ TEST_P(OnLayout, TheStateShowsOneUnitInTheLastPlaceOfOneWeight) {
     change_down_weight(
         rank, [&](float value) { return changed++ == 0 ? std::nextafter(value, 1.0F) : value; });
     // Where weights are replicated the other replicas still report theirs.
-    const bool affected = rank.train.mesh().data().size() == 1 || changed > 0;
+    const bool affected = rank.train.mesh().replicas().size() == 1 || changed > 0;
     if (affected)
       EXPECT_FALSE(same_state(rank, expected));
     else

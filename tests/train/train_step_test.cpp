@@ -234,9 +234,9 @@ TEST(MemoryEstimate, IsWhatTheTrainerAllocates) {
   cases[1].batch = {2, 8, 12};
   cases[2].model.dropout = 0.1;
   cases[2].batch.sequence_length = 20;
-  for (const Layout& layout :
-       {Layout{.dp = 2, .tp = 2}, Layout{.tp = 2, .sequence_parallel = true},
-        Layout{.dp = 2, .zero_stage = 1}, Layout{.dp = 4, .zero_stage = 3}}) {
+  for (const Layout& layout : {Layout{.dp = 2, .tp = 2}, Layout{.tp = 2, .sequence_parallel = true},
+                               Layout{.dp = 2, .zero_stage = 1}, Layout{.dp = 4, .zero_stage = 3},
+                               Layout{.cp = 2}, Layout{.dp = 2, .tp = 2, .cp = 2}}) {
     cases.push_back(cases[0]);
     cases.back().layout = layout;
     cases.back().batch = {1, 4, 20};
@@ -244,6 +244,9 @@ TEST(MemoryEstimate, IsWhatTheTrainerAllocates) {
     cases.back().layout = layout;
     cases.back().batch = {2, 8, 12};
   }
+  cases.push_back(cases[0]);
+  cases.back().layout.cp = 4;
+  cases.back().batch.sequence_length = 24;
   cases.push_back(cases[0]);
   cases.back().precision = Precision::fp8_ds;
   for (const auto& [pp, vp, schedule] : {std::tuple{2, 1, PipelineSchedule::one_f_one_b},
