@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "exporters/words.h"
+#include "harness/base/format.h"
 
 namespace dettax {
 
@@ -45,7 +46,7 @@ void write_comparison(std::ostream& out, const Comparison& comparison, const Tab
       if ((row.status == Status::pass) == passed) write_row(out, row, style);
     }
   }
-  out << comparison.rows.size() << " values compared\n";
+  out << format_things(std::ssize(comparison.rows), "value") << " compared\n";
   write_exit_code(out, static_cast<ExitCode>(comparison.exit_code), style);
 }
 

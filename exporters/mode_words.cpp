@@ -7,6 +7,7 @@
 #include "harness/base/format.h"
 #include "harness/base/text.h"
 #include "harness/plan/knobs.h"
+#include "results/reason.h"
 
 namespace dettax {
 namespace {
@@ -69,10 +70,17 @@ std::vector<std::string> environment_words(const Record& record) {
   return lines;
 }
 
+// What a machine did not do is no variant's doing.
+bool may_be_of_a_variant(const std::string& failure_code) {
+  if (failure_code.empty()) return false;
+  const ExitCode code = reason_info(failure_code).exit_code;
+  return code == ExitCode::fail || code == ExitCode::not_bit_exact;
+}
+
 std::vector<std::string> changed_variant_words(const Record& record) {
   std::vector<std::string> lines;
   for (const ArmResult& arm : record.arms) {
-    if (arm.failure_code.empty() || arm.changed.empty()) continue;
+    if (arm.changed.empty() || !may_be_of_a_variant(arm.failure_code)) continue;
     std::vector<std::string> changes;
     for (const VariantChange& change : arm.changed) {
       changes.push_back(fmt::format("{} {} -> {} ({})", change.knob, change.fast, change.here,

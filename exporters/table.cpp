@@ -179,7 +179,7 @@ class CaseBlock {
       if (arm.arm != "control") first_differences(arm);
     }
     line(evidence.fast_differed ? "fast did differ, so this case can show a difference"
-                                : "fast did not differ: " + evidence.blindness,
+                                : evidence.blindness,
          evidence.fast_differed ? " " : "!",
          evidence.fast_differed ? Colour::none : Colour::yellow);
     controls(evidence.controls);

@@ -10,6 +10,7 @@
 #include "harness/launch/guards.h"
 #include "harness/launch/ledgers.h"
 #include "harness/launch/memory.h"
+#include "harness/plan/claims.h"
 #include "harness/plan/crowding.h"
 
 namespace dettax {
@@ -63,6 +64,13 @@ void write_case(std::ostream& out, const Case& planned, const Suite& suite, int6
                      format_seconds(estimate_case_seconds(planned, suite, cores)));
 }
 
+void write_unmet_claims(std::ostream& out, const Mode& mode) {
+  for (const UnmetClaim& claim : unmet_claims(mode)) {
+    out << fmt::format("  warning: mode {}: knob {}: {}; its evidence may fail\n", mode.name,
+                       knob_name(claim.knob), in_words(claim, mode.knobs));
+  }
+}
+
 }  // namespace
 
 double estimate_step_seconds(const Case& planned, int cores) {
@@ -90,6 +98,7 @@ size_t write_plan(std::ostream& out, const Suite& suite, int64_t available_bytes
   double seconds = 0;
   out << fmt::format("suite {} ({}): {}, {} beside fast\n", suite.name, suite.hash,
                      things(suite.cases.size(), "case"), things(suite.modes.size(), "mode"));
+  for (const Mode& mode : suite.modes) write_unmet_claims(out, mode);
   for (const Case& planned : suite.cases) {
     bool runs = false;
     write_case(out, planned, suite, available_bytes, cores, runs);

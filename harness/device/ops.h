@@ -94,7 +94,7 @@ struct EmbeddingForward {
 };
 
 // dtable[V,C] += rows of dy[M,C] by token; dposition_table[T,C] += dy summed over samples (if given).
-// generic: sort-and-accumulate as a framework's index_put does it, whatever the order asked for.
+// generic: sort-and-accumulate as a framework's index_put does it, in one order, or invariant where that is asked for.
 struct EmbeddingBackward {
   Tensor dtable, dposition_table, dy, tokens;
   int64_t samples = 1;

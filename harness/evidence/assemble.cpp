@@ -27,7 +27,7 @@ const ArmLedgers* find_arm(const std::vector<ArmLedgers>& arms, const std::strin
 }
 
 // The reference against every other run; the first difference found speaks for the scope.
-ScopeEvidence compare_scope(const std::string& scope, const Ledger& reference,
+ScopeEvidence compare_scope(const std::string& scope, const Knobs& knobs, const Ledger& reference,
                             const std::vector<const Ledger*>& others) {
   ScopeEvidence evidence;
   evidence.scope = scope;
@@ -43,7 +43,7 @@ ScopeEvidence compare_scope(const std::string& scope, const Ledger& reference,
     if (evidence.equal) {
       evidence.first_difference = comparison.description;
       if (comparison.first) evidence.first_difference_op = comparison.first->path;
-      const Cause cause = cause_of(comparison);
+      const Cause cause = cause_of(comparison, knobs, scope);
       evidence.cause = cause.name;
       evidence.advice = cause.advice;
     }
@@ -70,10 +70,11 @@ ArmEvidence assemble_arm(const ArmLedgers& arm, const Ledger* relaunched_as_cont
     if (scope.scope == kRelaunch && relaunched_as_control != nullptr)
       others.push_back(relaunched_as_control);
     relaunch_seen = relaunch_seen || scope.scope == kRelaunch;
-    evidence.scopes.push_back(compare_scope(scope.scope, reference, others));
+    evidence.scopes.push_back(compare_scope(scope.scope, arm.knobs, reference, others));
   }
   if (!relaunch_seen && relaunched_as_control != nullptr)
-    evidence.scopes.push_back(compare_scope(kRelaunch, reference, {relaunched_as_control}));
+    evidence.scopes.push_back(
+        compare_scope(kRelaunch, arm.knobs, reference, {relaunched_as_control}));
   bool same_process_tested = false;
   evidence.reproducible = true;
   for (const ScopeEvidence& scope : evidence.scopes) {

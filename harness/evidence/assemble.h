@@ -18,6 +18,7 @@ struct ArmLedgers {
   std::string arm;
   std::vector<ScopeLedgers> scopes;
   std::string ledger_file;  // where the first run's ledger lies, beside the record
+  Knobs knobs{};            // what the arm ran with
 };
 
 // What the ledgers show, scope by scope. A scope without enough runs is not tested, and not tested

@@ -1,10 +1,13 @@
 #include "harness/evidence/cause.h"
 
+#include <algorithm>
 #include <array>
 
 #include <fmt/format.h>
 
+#include "harness/base/text.h"
 #include "harness/evidence/knob_places.h"
+#include "harness/plan/claims.h"
 
 namespace dettax {
 namespace {
@@ -24,39 +27,120 @@ constexpr std::array kLibrarySettings{
     LibrarySetting{Knob::gemm, "with cuBLAS it takes CUBLAS_WORKSPACE_CONFIG=:4096:8"},
 };
 
-std::string advice_for(Knob knob) {
-  const KnobInfo& info = knob_table().at(static_cast<size_t>(knob));
-  std::string advice = fmt::format("knob {}: {} is to fix it", info.name, info.values.at(1));
+void append_library_settings(std::string& advice, const std::vector<Knob>& knobs) {
   for (const LibrarySetting& setting : kLibrarySettings) {
-    if (setting.knob == knob) advice += fmt::format("; {}", setting.words);
+    if (std::ranges::find(knobs, setting.knob) != knobs.end())
+      advice += fmt::format("; {}", setting.words);
   }
-  return advice;
+}
+
+std::string names_of(const std::vector<Knob>& knobs) {
+  std::vector<std::string> names;
+  for (const Knob knob : knobs) names.emplace_back(knob_name(knob));
+  return join(names, ", ");
+}
+
+const char* change_in_words(BitsOver over) {
+  switch (over) {
+    case BitsOver::runs:
+      return "from run to run";
+    case BitsOver::threads:
+      return "whatever the number of threads";
+    case BitsOver::ranks:
+      return "whatever the number of micro-batches and ranks";
+  }
+  return "";
+}
+
+// Those of the knobs whose values let the bits change, and the schedule where it does so through one of them.
+std::vector<Knob> knobs_at_fault(const std::vector<Knob>& acting, const Knobs& knobs,
+                                 BitsOver over) {
+  std::vector<Knob> found;
+  bool scheduled = false;
+  for (const Knob knob : acting) {
+    if (value_needed(knobs, knob, over)) found.push_back(knob);
+    const bool reached = std::ranges::find(scheduled_knobs(), knob) != scheduled_knobs().end();
+    scheduled = scheduled || (reached && order_of(knobs, knob) == Order::ordered);
+  }
+  if (scheduled && value_needed(knobs, Knob::schedule, over)) found.push_back(Knob::schedule);
+  return found;
+}
+
+std::string what_to_set(const std::vector<Knob>& at_fault, const Knobs& knobs, BitsOver over) {
+  std::vector<std::string> parts;
+  for (const Knob knob : at_fault)
+    parts.push_back(
+        fmt::format("knob {} to {}", knob_name(knob), *value_needed(knobs, knob, over)));
+  return "set " + join(parts, " and ");
+}
+
+std::string no_knob_explains(const std::vector<Knob>& acting, const Knobs& knobs, BitsOver over) {
+  std::vector<std::string> parts;
+  for (const Knob knob : acting)
+    parts.push_back(fmt::format("{} is {} already", knob_name(knob), knob_value(knobs, knob)));
+  return fmt::format(
+      "no knob explains it: {}, which is to keep these bits {}; what is left is the op itself, the "
+      "library below it, memory or the hardware",
+      join(parts, ", "), change_in_words(over));
+}
+
+Cause order_of_sums(const std::string& kind, const std::vector<Knob>& acting, const Knobs& knobs,
+                    BitsOver over) {
+  const std::vector<Knob> at_fault = knobs_at_fault(acting, knobs, over);
+  const std::vector<Knob>& named = at_fault.empty() ? acting : at_fault;
+  Cause cause{kind.empty() ? "order of sums: " + names_of(named) : kind,
+              at_fault.empty() ? no_knob_explains(acting, knobs, over)
+                               : what_to_set(at_fault, knobs, over)};
+  append_library_settings(cause.advice, named);
+  return cause;
+}
+
+// Sums over samples behind the gradient of a parameter; a tied table also is the head.
+bool sums_into(Knob knob, std::string_view gradient) {
+  const bool table =
+      gradient.find("embedding") != gradient.npos || gradient.find("position") != gradient.npos;
+  const bool norm = gradient.find("norm") != gradient.npos;
+  if (knob == Knob::embedding) return table;
+  if (knob == Knob::norm) return norm;
+  return knob == Knob::gemm && !norm;
+}
+
+bool behind_whole_step(Knob knob, std::string_view path, std::string_view tensor, BitsOver over) {
+  const bool result = path == "result" || path == "state";
+  if (result && tensor == "loss") return knob == Knob::loss || knob == Knob::collectives;
+  if (result) return knob != Knob::loss && knob != Knob::attention;
+  return over == BitsOver::ranks && path.ends_with("reduce/gradients") && sums_into(knob, tensor);
 }
 
 }  // namespace
 
-std::optional<Knob> ordering_knob(std::string_view path, std::string_view tensor) {
+std::vector<Knob> ordering_knobs(std::string_view path, std::string_view tensor, BitsOver over) {
+  std::vector<Knob> knobs;
   for (const KnobInfo& info : knob_table()) {
     // A schedule has no sum of its own.
     if (info.part != TaxPart::ordering || info.knob == Knob::schedule) continue;
     const bool of_weights =
         info.knob == Knob::gemm || info.knob == Knob::norm || info.knob == Knob::embedding;
-    if (acts_at(info.knob, path) && (!of_weights || tensor.ends_with(".grad"))) return info.knob;
+    const bool here = acts_at(info.knob, path) && (!of_weights || tensor.ends_with(".grad"));
+    if (here || behind_whole_step(info.knob, path, tensor, over)) knobs.push_back(info.knob);
   }
-  return std::nullopt;
+  return knobs;
 }
 
-Cause cause_of(const LedgerComparison& comparison) {
+Cause cause_of(const LedgerComparison& comparison, const Knobs& knobs, std::string_view scope) {
   if (!comparison.first) return {};
-  if (comparison.inputs_agreed) return {"collective order", advice_for(Knob::collectives)};
+  const BitsOver over = bits_over(scope);
+  if (comparison.inputs_agreed)
+    return order_of_sums("collective order", {Knob::collectives}, knobs, over);
   if (comparison.accumulated)
     return {
         "accumulation precision",
         "what each micro-batch adds agrees and the sums differ from the second on: the gradients "
         "of micro-batches are added in another precision or order; with Megatron-LM it is "
         "accumulate_allreduce_grads_in_fp32"};
-  const auto knob = ordering_knob(comparison.first->path, comparison.first->tensor);
-  if (knob) return {fmt::format("order of sums: {}", knob_name(*knob)), advice_for(*knob)};
+  const std::vector<Knob> acting =
+      ordering_knobs(comparison.first->path, comparison.first->tensor, over);
+  if (!acting.empty()) return order_of_sums("", acting, knobs, over);
   return {"no order of sums",
           "nothing is summed there in an order to choose: another code path, memory that was not "
           "written, or the hardware"};

@@ -1,23 +1,29 @@
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "harness/evidence/ledger.h"
-#include "harness/plan/knobs.h"
+#include "harness/plan/claims.h"
 
 namespace dettax {
 
-// The knob that decides the order of the sums behind a tensor of an op, by the op's path; nothing where no sum has an order to choose.
-std::optional<Knob> ordering_knob(std::string_view path, std::string_view tensor);
+// Ordering knobs that decide the order of the sums behind a tensor, by its op's path, in the catalog's
+// order; none where no sum has an order to choose. What a comparison over ranks shows of a step (reduced
+// gradients, results, state) has all sums over samples behind it.
+std::vector<Knob> ordering_knobs(std::string_view path, std::string_view tensor,
+                                 BitsOver over = BitsOver::runs);
 
 // What kind of thing a first difference is, and what to do about it.
 struct Cause {
-  std::string
-      name;  // "collective order", "order of sums: attention", "accumulation precision", "no order of sums"; empty where nothing differs
+  // "collective order", "order of sums: attention", "accumulation precision", "no order of sums"; empty
+  // where nothing differs
+  std::string name;
   std::string advice;  // knob and library settings
 };
-Cause cause_of(const LedgerComparison& comparison);
+// Of an arm with these knobs, in this scope of evidence: names the knobs whose values let the bits
+// change there and the values that keep them, or says that no knob does.
+Cause cause_of(const LedgerComparison& comparison, const Knobs& knobs, std::string_view scope);
 
 }  // namespace dettax

@@ -4,23 +4,10 @@
 
 #include <fmt/format.h>
 
-#include "harness/evidence/knob_places.h"
+#include "harness/plan/claims.h"
 
 namespace dettax {
 namespace {
-
-Order order_of(const Knobs& knobs, Knob knob) {
-  switch (knob) {
-    case Knob::gemm:
-      return knobs.gemm;
-    case Knob::norm:
-      return knobs.norm;
-    case Knob::loss:
-      return knobs.loss;
-    default:
-      return knobs.grad_norm;
-  }
-}
 
 std::optional<std::string> why_no_schedule(const Case& planned, const Mode& mode) {
   const bool reached = std::ranges::any_of(

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "harness/plan/claims.h"
+
 namespace dettax {
 namespace {
 
@@ -47,18 +49,14 @@ constexpr std::array kPlaces{
     Place{Knob::fused_loss, "", "head_loss"},
 };
 
-constexpr std::array kScheduled{Knob::gemm, Knob::norm, Knob::loss, Knob::grad_norm};
-
 bool begins_with_micro_batch(std::string_view path) { return path.starts_with("micro"); }
 
 }  // namespace
 
-std::span<const Knob> scheduled_knobs() { return kScheduled; }
-
 bool acts_at(Knob knob, std::string_view path) {
   if (knob == Knob::schedule)
-    return std::any_of(kScheduled.begin(), kScheduled.end(),
-                       [&](Knob reached) { return acts_at(reached, path); });
+    return std::ranges::any_of(scheduled_knobs(),
+                               [&](Knob reached) { return acts_at(reached, path); });
   if (begins_with_micro_batch(path)) path.remove_prefix(std::min(path.find('/') + 1, path.size()));
   const std::string_view phase = path.substr(0, path.find('/'));
   const std::string_view op = path.substr(path.rfind('/') + 1);

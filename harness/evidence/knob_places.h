@@ -1,6 +1,5 @@
 #pragma once
 
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,9 +12,6 @@ namespace dettax {
 
 // Whether a difference that begins at this path of a ledger is of this knob's making.
 bool acts_at(Knob knob, std::string_view path);
-
-// Knobs whose ordered sums depend on who computes what, or on the chunk that was fastest: what a dynamic schedule reaches.
-std::span<const Knob> scheduled_knobs();
 
 // The ops of a knob, as "phase/op", or "op" where it is the same in every phase; "all" for the schedule.
 std::vector<std::string> ops_of(Knob knob);

@@ -81,7 +81,7 @@ void LedgerRuns::write(ArmGroup& group, const std::string& scope, const std::str
   on_run_(fmt::format("{}, {}", arm, label));
   const std::filesystem::path path = folder_ / (file_name(arm + "." + label) + ".ledger.jsonl");
   group.write_ledger(group.spec().planned.seed, settings_.steps, path, stress);
-  files_.push_back({arm, scope, path});
+  files_.push_back({arm, scope, path, group.spec().mode.knobs});
 }
 
 void LedgerRuns::in_process(ArmGroup& group, int runs) {
@@ -119,7 +119,8 @@ std::vector<ArmLedgers> read_ledgers(const std::vector<LedgerFile>& files,
     auto arm = std::find_if(arms.begin(), arms.end(),
                             [&](const ArmLedgers& known) { return known.arm == file.arm; });
     if (arm == arms.end()) {
-      arms.push_back({file.arm, {}, std::filesystem::relative(file.path, folder).string()});
+      arms.push_back(
+          {file.arm, {}, std::filesystem::relative(file.path, folder).string(), file.knobs});
       arm = arms.end() - 1;
     }
     auto scope = std::find_if(arm->scopes.begin(), arm->scopes.end(),

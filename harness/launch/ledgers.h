@@ -16,6 +16,7 @@ struct LedgerFile {
   std::string arm;
   std::string scope;  // of results/record.h, which this run is evidence for
   std::filesystem::path path;
+  Knobs knobs;  // of the arm
 };
 
 // Runs arms once more and keeps what they computed: the first run of a group that was timed as timed

@@ -1,6 +1,7 @@
 #include "harness/launch/worker.h"
 
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <memory>
@@ -38,6 +39,9 @@ double cpu_seconds_used() {
   };
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
+
+// A NaN's sign says nothing.
+std::string in_words(float value) { return std::isnan(value) ? "nan" : fmt::format("{}", value); }
 
 // One step of one rank. An op without a deterministic version is named with its place: it knows of none.
 StepResult step_with_place(RankContext& context) {
@@ -190,8 +194,9 @@ Reply Worker::handle(const request::Steps& steps) {
         reply.ok = false;
         reply.kind = ErrorKind::numeric;
         reply.step = context.train->steps_done() - 1;
-        reply.message = fmt::format("loss {} and gradient norm {} in step {}", result.loss,
-                                    result.gradient_norm, reply.step);
+        reply.message =
+            fmt::format("loss {} and gradient norm {} in step {}", in_words(result.loss),
+                        in_words(result.gradient_norm), reply.step);
       }
       break;
     }

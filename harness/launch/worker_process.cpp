@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "harness/base/format.h"
 #include "harness/base/text.h"
 
 namespace dettax {
@@ -142,8 +143,8 @@ void WorkerProcess::throw_hung(double seconds) {
   const int rank = laggard(page_, ranks_);
   const std::string where = position(page_.layout().ranks[static_cast<size_t>(rank)]);
   process_.kill();
-  throw Error(ErrorKind::timeout, fmt::format("rank {} hung {} (no progress for {:.1f} s){}", rank,
-                                              where, seconds, output_tail()));
+  throw Error(ErrorKind::timeout, fmt::format("rank {} hung {} (no progress for {}){}", rank, where,
+                                              format_seconds(seconds), output_tail()));
 }
 
 std::string WorkerProcess::output_tail() const {

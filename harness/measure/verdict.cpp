@@ -236,8 +236,10 @@ void judge(Record& record, const Suite& suite) {
     const double bias = std::exp(certain_bias(tax.control_ratio));
     tax.min_detectable_overhead_ratio = std::max(tax.min_detectable_overhead_ratio, bias);
   }
-  if (!record.evidence.fast_differed && !record.evidence.blindness.empty())
-    record.verdict.reason += " Note: " + record.evidence.blindness;
+  if (record.evidence.fast_differed || record.evidence.blindness.empty()) return;
+  std::string& reason = record.verdict.reason;
+  if (!reason.ends_with('.')) reason += '.';
+  reason += " Note: " + record.evidence.blindness;
 }
 
 }  // namespace dettax

@@ -152,6 +152,7 @@ struct Mode {
   bool claims_invariant = false;                   // and of threads, micro-batches and ranks too
   bool allow_unproven_environment =
       false;  // library settings not known to be reproducible are not refused
+  bool allow_unproven_knobs = false;  // values that do not hold what is claimed are not refused
   std::string note;
   std::string hash;  // 16 hex digits over knobs and environment, not the name
 };

@@ -4,6 +4,7 @@
 
 #include "harness/base/text.h"
 #include "harness/plan/catalog.h"
+#include "harness/plan/claims.h"
 #include "harness/plan/loaders.h"
 #include "harness/plan/suite.h"
 #include "harness/plan/yaml_reader.h"
@@ -98,6 +99,32 @@ void check_environment(const MapReader& reader, const Mode& mode) {
   }
 }
 
+void require_all_knobs(const MapReader& reader) {
+  const Yaml* given = reader.node().find("knobs");
+  std::vector<std::string> missing;
+  for (const KnobInfo& info : knob_table()) {
+    const std::string name(info.name);
+    if (given == nullptr || given->find(name) == nullptr) missing.push_back(name);
+  }
+  if (missing.empty()) return;
+  throw reader.fault("knobs",
+                     fmt::format("{} missing; a mode without a base names every knob, and "
+                                 "base: deterministic, say, would supply the others",
+                                 join(missing, ", ") + (missing.size() == 1 ? " is" : " are")));
+}
+
+// A base with one knob weakened is how a user sees evidence fail; a mode of its own would only lie.
+void check_claims(const MapReader& reader, Mode& mode, bool derived) {
+  const std::vector<UnmetClaim> unmet = unmet_claims(mode);
+  if (unmet.empty()) return;
+  if (derived) mode.allow_unproven_knobs = true;
+  if (mode.allow_unproven_knobs) return;
+  const std::string name(knob_name(unmet.front().knob));
+  throw config_error(*reader.node().find("knobs")->find(name), reader.path("knobs." + name),
+                     in_words(unmet.front(), mode.knobs) +
+                         "; allow_unproven_knobs: true accepts it, to see the evidence fail");
+}
+
 Mode read_mode_map(const Yaml& node, const std::string& key, const std::string& default_name) {
   MapReader reader(node, key);
   const Yaml* base = reader.find("base");
@@ -113,6 +140,7 @@ Mode read_mode_map(const Yaml& node, const std::string& key, const std::string& 
   reader.flag("claims_reproducible", mode.claims_reproducible);
   reader.flag("claims_invariant", mode.claims_invariant);
   reader.flag("allow_unproven_environment", mode.allow_unproven_environment);
+  reader.flag("allow_unproven_knobs", mode.allow_unproven_knobs);
   reader.finish();
   if (mode.name.empty()) throw reader.fault("name", "is missing");
   check_name(node, reader.path("name"), mode.name);
@@ -120,6 +148,8 @@ Mode read_mode_map(const Yaml& node, const std::string& key, const std::string& 
     throw reader.fault("claims_invariant", "needs claims_reproducible: true");
   }
   check_environment(reader, mode);
+  if (base == nullptr) require_all_knobs(reader);
+  check_claims(reader, mode, base != nullptr);
   mode.hash = mode_hash(mode);
   return mode;
 }

@@ -129,6 +129,7 @@ Yaml mode_yaml(const Mode& mode) {
                    {"claims_reproducible", flag(mode.claims_reproducible)},
                    {"claims_invariant", flag(mode.claims_invariant)},
                    {"allow_unproven_environment", flag(mode.allow_unproven_environment)},
+                   {"allow_unproven_knobs", flag(mode.allow_unproven_knobs)},
                    {"knobs", std::move(knobs)},
                    {"environment", std::move(environment)}});
 }

@@ -84,12 +84,10 @@ TEST(Compare, OfARunWithItselfShowsNoChange) {
 TEST(Run, AModeThatClaimsMoreThanItKeepsEndsWithFive) {
   const TemporaryFolder folder;
   // Many repeated tokens over three threads: enough contributions that their order shows.
-  std::ofstream(folder.path() / "weak.yaml")
-      << "note: One knob is fast.\n"
-         "claims_reproducible: true\n"
-         "knobs: {gemm: ordered, attention: ordered, embedding: ordered, norm: arrival, loss: "
-         "ordered,\n"
-         "        moe: ordered, grad_norm: ordered, collectives: rank_order, schedule: static}\n";
+  std::ofstream(folder.path() / "weak.yaml") << "note: One knob is fast.\n"
+                                                "name: weak\n"
+                                                "base: deterministic\n"
+                                                "knobs: {norm: arrival}\n";
   const std::string suite =
       write_suite(folder.path(),
                   "modes: [./weak.yaml]\n"
@@ -100,7 +98,10 @@ TEST(Run, AModeThatClaimsMoreThanItKeepsEndsWithFive) {
                   "{micro: 4, global: 4, sequence_length: 128}}]\n");
   const Outcome outcome = run_program(folder.path(), "run " + suite);
   EXPECT_EQ(outcome.exit_code, 5) << outcome.out << outcome.err;
-  EXPECT_THAT(outcome.out, HasSubstr("norm"));
+  EXPECT_THAT(outcome.out, HasSubstr("set knob norm to ordered"));
+  EXPECT_THAT(run_program(folder.path(), "run --dry-run " + suite).out,
+              HasSubstr("warning: mode weak: knob norm: arrival does not go with "
+                        "claims_reproducible: true, which needs ordered"));
   const Record record =
       RunFolder::open(std::filesystem::directory_iterator(folder.path() / "results/runs")->path())
           .records()

@@ -132,6 +132,7 @@ TEST(Embedding, EveryVariantOfTheGradientMatchesTheReference) {
       }
     }
     expect_matches_reference(s, skewed_ids(s, 6), {}, true);
+    expect_matches_reference(s, skewed_ids(s, 6), {Order::invariant}, true);
   }
 }
 
@@ -150,25 +151,33 @@ TEST(Embedding, OrderedAndInvariantDoNotDependOnThreads) {
 }
 
 // Gradients of eight samples at once and of twice four.
-std::pair<Floats, Floats> whole_and_halves(SumOrder sum) {
+std::pair<Floats, Floats> whole_and_halves(SumOrder sum, bool generic = false) {
   const Shape s{8, 24, 72, 40};
   const Shape half{4, 24, 72, 40};
   const Ints ids = skewed_ids(s, 9);
   const Floats dy = cancelling_floats(s.rows() * s.width, 10);
   OpsOn on(2);
-  const Floats whole = backward(on, s, ids, dy, sum).all();
+  const Floats whole = backward(on, s, ids, dy, sum, generic).all();
   const auto middle_id = ids.begin() + half.rows();
   const auto middle_dy = dy.begin() + half.rows() * half.width;
   const Gradients first =
-      backward(on, half, {ids.begin(), middle_id}, {dy.begin(), middle_dy}, sum);
+      backward(on, half, {ids.begin(), middle_id}, {dy.begin(), middle_dy}, sum, generic);
   const Gradients both =
-      backward(on, half, {middle_id, ids.end()}, {middle_dy, dy.end()}, sum, false, first);
+      backward(on, half, {middle_id, ids.end()}, {middle_dy, dy.end()}, sum, generic, first);
   return {whole, both.all()};
 }
 
 TEST(Embedding, InvariantGradientsOfMicroBatchesAddUpToTheWhole) {
   const auto [whole, halves] = whole_and_halves({Order::invariant});
   EXPECT_TRUE(same_bits(whole, halves));
+}
+
+TEST(Embedding, GenericIndexOperationsKeepToTheInvariantOrder) {
+  const auto [whole, halves] = whole_and_halves({Order::invariant}, true);
+  EXPECT_TRUE(same_bits(whole, halves));
+  EXPECT_TRUE(same_bits(whole, whole_and_halves({Order::invariant}).first));
+  const auto [ordered_whole, ordered_halves] = whole_and_halves({Order::ordered}, true);
+  EXPECT_FALSE(same_bits(ordered_whole, ordered_halves));
 }
 
 TEST(Embedding, OrderedGradientsDependOnTheMicroBatch) {

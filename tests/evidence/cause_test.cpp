@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "harness/evidence/rank_agreement.h"
+#include "harness/plan/suite.h"
 #include "tests/evidence/ledgers.h"
 
 namespace dettax {
@@ -14,25 +15,87 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(OrderingKnob, IsTheOneThatActsOnTheOp) {
-  EXPECT_EQ(ordering_knob("micro1/backward/layer3/attention", "dq"), Knob::attention);
-  EXPECT_EQ(ordering_knob("backward/embedding", "embedding.weight.grad"), Knob::embedding);
-  EXPECT_EQ(ordering_knob("backward/layer0/norm2", "layer0.norm2.weight.grad"), Knob::norm);
-  EXPECT_EQ(ordering_knob("backward/layer0/mlp_up_weight", "layer0.mlp_up.weight.grad"),
-            Knob::gemm);
-  EXPECT_EQ(ordering_knob("forward/head_loss", "head.weight.grad"), Knob::gemm);
-  EXPECT_EQ(ordering_knob("forward/loss_sum", "sum"), Knob::loss);
-  EXPECT_EQ(ordering_knob("optimizer/gradient_norm", "squares"), Knob::grad_norm);
-  EXPECT_EQ(ordering_knob("reduce/gradients", "head.weight.grad"), Knob::collectives);
-  EXPECT_EQ(ordering_knob("forward/layer0/attention", "out"), std::nullopt);
-  EXPECT_EQ(ordering_knob("backward/layer0/norm2", "dx"), std::nullopt);
+using Names = std::vector<Knob>;
+
+TEST(OrderingKnobs, AreThoseThatActOnTheOp) {
+  EXPECT_EQ(ordering_knobs("micro1/backward/layer3/attention", "dq"), Names{Knob::attention});
+  EXPECT_EQ(ordering_knobs("backward/embedding", "embedding.weight.grad"), Names{Knob::embedding});
+  EXPECT_EQ(ordering_knobs("backward/layer0/norm2", "layer0.norm2.weight.grad"), Names{Knob::norm});
+  EXPECT_EQ(ordering_knobs("backward/layer0/mlp_up_weight", "layer0.mlp_up.weight.grad"),
+            Names{Knob::gemm});
+  EXPECT_EQ(ordering_knobs("forward/head_loss", "head.weight.grad"), Names{Knob::gemm});
+  EXPECT_EQ(ordering_knobs("forward/loss_sum", "sum"), Names{Knob::loss});
+  EXPECT_EQ(ordering_knobs("optimizer/gradient_norm", "squares"),
+            (Names{Knob::grad_norm, Knob::collectives}));
+  EXPECT_EQ(ordering_knobs("reduce/gradients", "head.weight.grad"), Names{Knob::collectives});
+  EXPECT_EQ(ordering_knobs("forward/layer0/attention", "out"), Names{});
+  EXPECT_EQ(ordering_knobs("backward/layer0/norm2", "dx"), Names{});
 }
 
 TEST(CauseOf, SaysWhenNothingIsSummedThere) {
   Ledger other = sample_ledger();
   entry(other, 0, 1, "forward/layer1/attention", "out").value = of(99);
-  EXPECT_EQ(cause_of(compare_ledgers(sample_ledger(), other)).name, "no order of sums");
-  EXPECT_EQ(cause_of(compare_ledgers(sample_ledger(), sample_ledger())).name, "");
+  const auto cause = [](const Ledger& b) {
+    return cause_of(compare_ledgers(sample_ledger(), b), Knobs{}, "relaunch");
+  };
+  EXPECT_EQ(cause(other).name, "no order of sums");
+  EXPECT_EQ(cause(sample_ledger()).name, "");
+}
+
+Cause cause_at(const std::string& path, const std::string& tensor, const Knobs& knobs,
+               const std::string& scope) {
+  LedgerComparison found;
+  found.first = LedgerEntry{0, path, tensor, of(1)};
+  return cause_of(found, knobs, scope);
+}
+
+Knobs deterministic_but(const std::string& knob = "", const std::string& value = "") {
+  Knobs knobs = load_mode("deterministic").knobs;
+  if (!knob.empty()) set_knob(knobs, knob, value);
+  return knobs;
+}
+
+TEST(CauseOf, NamesTheKnobWhoseValueLetsTheBitsChange) {
+  const auto cause = [](const std::string& knob, const std::string& value) {
+    return cause_at("micro0/forward/loss_sum", "sum", deterministic_but(knob, value),
+                    "same_process");
+  };
+  EXPECT_EQ(cause("loss", "arrival").name, "order of sums: loss");
+  EXPECT_EQ(cause("loss", "arrival").advice, "set knob loss to ordered");
+  EXPECT_EQ(cause("schedule", "dynamic").name, "order of sums: schedule");
+  EXPECT_EQ(cause("schedule", "dynamic").advice, "set knob schedule to static");
+}
+
+TEST(CauseOf, AScheduleIsNotBlamedForSumsThatItDoesNotReach) {
+  const Cause cause = cause_at("backward/layer1/attention", "dq",
+                               deterministic_but("schedule", "dynamic"), "same_process");
+  EXPECT_THAT(cause.advice, HasSubstr("no knob explains it: attention is ordered already"));
+}
+
+TEST(CauseOf, AsksForTheValueThatTheScopeNeeds) {
+  const std::string weight = "layer0.mlp.up.weight.grad";
+  EXPECT_THAT(
+      cause_at("micro0/backward/layer0/mlp_up_weight", weight, deterministic_but(), "other_threads")
+          .advice,
+      HasSubstr("set knob gemm to invariant;"));
+  const Cause ranks = cause_at("reduce/gradients", weight, deterministic_but(), "other_ranks");
+  EXPECT_EQ(ranks.name, "order of sums: gemm, collectives");
+  EXPECT_THAT(ranks.advice,
+              HasSubstr("set knob gemm to invariant and knob collectives to invariant"));
+  EXPECT_THAT(
+      cause_at("reduce/gradients", weight, deterministic_but("gemm", "invariant"), "other_ranks")
+          .advice,
+      HasSubstr("set knob collectives to invariant;"));
+}
+
+TEST(CauseOf, SaysPlainlyThatNoKnobExplainsIt) {
+  Knobs invariant = load_mode("invariant").knobs;
+  EXPECT_THAT(
+      cause_at("reduce/gradients", "layer0.norm1.weight.grad", invariant, "other_ranks").advice,
+      HasSubstr("no knob explains it: norm is invariant already, collectives is invariant "
+                "already, which is to keep these bits whatever the number of"));
+  EXPECT_THAT(cause_at("backward/layer1/attention", "dq", deterministic_but(), "relaunch").advice,
+              HasSubstr("attention is ordered already"));
 }
 
 // {1e8, 1, -1e8, 1} of 4 ranks, whose sum in f32 is 0, 1 or 2, by order.
@@ -74,10 +137,10 @@ TEST(Run03, RanksAgreeRunsDoNotAndTheCollectiveIsNamed) {
   EXPECT_EQ(found.first_ranks, 4);
   EXPECT_THAT(found.description, HasSubstr("step 0, all 4 ranks, reduce/loss: loss differs; its "
                                            "inputs agreed on every rank"));
-  const Cause cause = cause_of(found);
+  const Cause cause = cause_of(found, Knobs{}, "same_process");
   EXPECT_EQ(cause.name, "collective order");
   EXPECT_THAT(cause.advice, HasSubstr("NCCL_ALGO"));
-  EXPECT_THAT(cause.advice, HasSubstr("knob collectives: rank_order"));
+  EXPECT_THAT(cause.advice, HasSubstr("set knob collectives to rank_order"));
 }
 
 TEST(Run03, OneRankThatDisagreesIsNoCollectiveOrder) {

@@ -34,6 +34,10 @@ TEST(Mode03, AnArmThatBrokeShowsWhatReplacedWhat) {
   record.arms[1].changed = {{"attention", "arrival", "ordered", {"backward/attention"}},
                             {"loss", "arrival", "ordered", {"loss_sum", "reduce/loss"}}};
   EXPECT_THAT(changed_variant_words(record), IsEmpty());  // it ran: nothing to look for
+  for (const char* machine : {"infrastructure", "rank_crashed", "hang"}) {
+    record.arms[1].failure_code = machine;
+    EXPECT_THAT(changed_variant_words(record), IsEmpty()) << machine;
+  }
   record.arms[1].failure_code = "non_finite";
   EXPECT_THAT(changed_variant_words(record),
               ElementsAre("det runs other variants than fast: attention arrival -> ordered "

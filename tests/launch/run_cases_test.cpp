@@ -75,7 +75,7 @@ TEST_F(Run03, ACollectiveThatDiffersFromCallToCallIsTheOriginOnAllRanksAtOnce) {
   EXPECT_THAT(scope.first_difference, HasSubstr("step 0, all 4 ranks, reduce/"));
   EXPECT_THAT(scope.first_difference, HasSubstr("its inputs agreed on every rank"));
   EXPECT_EQ(scope.cause, "collective order");
-  EXPECT_THAT(scope.advice, HasSubstr("knob collectives: rank_order"));
+  EXPECT_THAT(scope.advice, HasSubstr("collectives is rank_order already"));
   EXPECT_THAT(record.verdict.reason, HasSubstr("NCCL_ALGO"));
 }
 

@@ -2,7 +2,7 @@
 // text repeats few ids very often, so the rows of those are where the variants differ:
 //   arrival, ordered, invariant  embedding_backward_arrival.cpp, embedding_backward_ordered.cpp
 //   generic                      embedding_generic.cpp: the sort-and-accumulate of a framework's
-//                                index_put
+//                                index_put, in the one order it has or in the invariant one
 
 #include "harness/device/cpu/embedding_backward.h"
 
@@ -13,9 +13,13 @@
 namespace dettax {
 namespace {
 
-void generic(Team& team, Scratch& scratch, const EmbeddingGradient& g) {
-  add_rows_as_index_put(team, scratch, g.table, g.dy, g.tokens, g.rows, g.width, g.ids);
-  if (g.position_table != nullptr) position_rows_in_order(team, g, chain_of_rows());
+void generic(Team& team, Scratch& scratch, const EmbeddingGradient& g, Order order) {
+  const RowKernel kernel = order == Order::invariant ? tree_of_rows() : chain_of_rows();
+  if (order == Order::invariant)
+    add_rows_as_index_put(team, scratch, g, kernel);
+  else
+    add_rows_as_index_put(team, scratch, g);
+  if (g.position_table != nullptr) position_rows_in_order(team, g, kernel);
 }
 
 }  // namespace
@@ -38,7 +42,7 @@ void CpuOps::embedding_backward(const EmbeddingBackward& call) {
                             call.samples,
                             call.places,
                             {call.part.first_id, call.dtable.rows(), call.part.partial}};
-  if (call.generic) return generic(team_, scratch_, g);
+  if (call.generic) return generic(team_, scratch_, g, call.sum.order);
   switch (call.sum.order) {
     case Order::arrival:
       return embedding_backward_on_arrival(team_, g, call.sum.dynamic_schedule);

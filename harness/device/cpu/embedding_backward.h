@@ -9,7 +9,8 @@
 
 namespace dettax {
 
-// The contributions to one row: rows positions[0..count) of dy, columns [begin, end).
+// The contributions to one row: rows positions[0..count) of dy, columns [begin, end). Rows that were
+// gathered lie in dy in this order already, and their positions only say of which sample they are.
 struct RowSum {
   float* to;
   const float* dy;
@@ -18,6 +19,7 @@ struct RowSum {
   int64_t count;
   int64_t tokens_per_sample;
   size_t begin, end;
+  bool gathered = false;
 };
 using RowKernel = void (*)(const RowSum&);
 

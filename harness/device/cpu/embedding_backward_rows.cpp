@@ -34,7 +34,7 @@ HWY_INLINE void for_each_columns(const RowSum& r, F f) {
 }
 
 HWY_INLINE const float* row_at(const RowSum& r, int64_t k) {
-  return r.dy + static_cast<int64_t>(r.positions[k]) * r.width;
+  return r.dy + (r.gathered ? k : r.positions[k]) * r.width;
 }
 
 // One chain over the positions, then added to the row.
