@@ -50,6 +50,13 @@ std::string words_of(const Record& record, const Contrast& contrast) {
       fill_words(record, contrast), contrast.arm, contrast.against);
 }
 
+// What a machine did not do is no variant's doing.
+bool may_be_of_a_variant(const std::string& failure_code) {
+  if (failure_code.empty()) return false;
+  const ExitCode code = reason_info(failure_code).exit_code;
+  return code == ExitCode::fail || code == ExitCode::not_bit_exact;
+}
+
 }  // namespace
 
 std::vector<std::string> environment_words(const Record& record) {
@@ -68,13 +75,6 @@ std::vector<std::string> environment_words(const Record& record) {
           fmt::format("set for the processes of {}: {}", arm.arm, join(settings, ", ")));
   }
   return lines;
-}
-
-// What a machine did not do is no variant's doing.
-bool may_be_of_a_variant(const std::string& failure_code) {
-  if (failure_code.empty()) return false;
-  const ExitCode code = reason_info(failure_code).exit_code;
-  return code == ExitCode::fail || code == ExitCode::not_bit_exact;
 }
 
 std::vector<std::string> changed_variant_words(const Record& record) {

@@ -199,6 +199,30 @@ void compare_case(const Record& base, const Record& fresh, double tolerance,
   out.insert(out.end(), rows.begin(), rows.end());
 }
 
+// In the other run the same case on another number of threads, which gives it a name that this run lacks.
+const Record* on_other_threads(const std::vector<Record>& others, const std::vector<Record>& own,
+                               const Record& one) {
+  const auto planned = [&](const Record& record) {
+    Record only;
+    only.planned = record.planned;
+    only.planned.topology.threads_per_rank = one.planned.topology.threads_per_rank;
+    return to_json(only);
+  };
+  const auto found = std::ranges::find_if(others, [&](const Record& other) {
+    return find(own, &Record::case_id, other.case_id) == nullptr && planned(other) == planned(one);
+  });
+  return found == others.end() ? nullptr : &*found;
+}
+
+std::string absent_words(const Record& one, const std::vector<Record>& base,
+                         const std::vector<Record>& fresh) {
+  const Record* other = on_other_threads(fresh, base, one);
+  if (other == nullptr) return "the new run lacks this case";
+  return fmt::format("different environment: threads {} against {}, not comparable bitwise",
+                     one.planned.topology.threads_per_rank,
+                     other->planned.topology.threads_per_rank);
+}
+
 ExitCode exit_code_of_row(const ComparisonRow& row) {
   switch (row.status) {
     case Status::pass:
@@ -234,13 +258,14 @@ Comparison compare_runs(const std::vector<Record>& base, const std::vector<Recor
   for (const Record& one : base) {
     const Record* other = find(fresh, &Record::case_id, one.case_id);
     if (other == nullptr) {
-      comparison.rows.push_back(missing_row(one.case_id, "", "", "the new run lacks this case"));
+      comparison.rows.push_back(missing_row(one.case_id, "", "", absent_words(one, base, fresh)));
     } else {
       compare_case(one, *other, settings.tolerance_ratio, comparison.rows);
     }
   }
   for (const Record& one : fresh) {
-    if (find(base, &Record::case_id, one.case_id) == nullptr)
+    if (find(base, &Record::case_id, one.case_id) == nullptr &&
+        on_other_threads(base, fresh, one) == nullptr)
       comparison.rows.push_back(missing_row(one.case_id, "", "", "the base lacks this case"));
   }
   std::vector<ExitCode> codes;

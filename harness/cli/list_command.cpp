@@ -41,6 +41,16 @@ void list_mode_rows(std::ostream& out) {
   }
 }
 
+void list_cluster_rows(std::ostream& out) {
+  for (const std::string& name : list_clusters()) {
+    const Cluster cluster = load_cluster(name);
+    const int ranks = cluster.topology.ranks_per_node;
+    out << fmt::format(
+        "  {:<12} {} of {}: {}\n", name, format_things(cluster.topology.nodes, "node"),
+        ranks == 0 ? "any number of ranks" : format_things(ranks, "rank"), cluster.description);
+  }
+}
+
 std::string things(size_t count, const char* thing) {
   return format_things(static_cast<int64_t>(count), thing);
 }
@@ -67,15 +77,17 @@ struct Section {
 };
 constexpr Section kSections[] = {{"models", list_model_rows},
                                  {"modes", list_mode_rows},
+                                 {"clusters", list_cluster_rows},
                                  {"suites", list_suite_rows},
                                  {"knobs", list_knob_rows}};
 
 class ListCommand : public Command {
  public:
   const char* name() const override { return "list"; }
-  const char* what() const override { return "names of models, modes, suites and knobs"; }
+  const char* what() const override { return "names of models, modes, clusters, suites and knobs"; }
   void declare(Options& options) override {
-    options.positional("KIND", kind_, "models, modes, suites or knobs; all if left out", false);
+    options.positional("KIND", kind_, "models, modes, clusters, suites or knobs; all if left out",
+                       false);
   }
   ExitCode run(const Streams& streams) override {
     std::vector<std::string> names;

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -20,6 +21,14 @@ bool is_input(const LedgerEntry& entry) { return entry.tensor.ends_with("before"
 bool is_sum_so_far(const LedgerEntry& entry) {
   return entry.path.starts_with("micro") && !entry.path.starts_with("micro0/") &&
          entry.tensor.ends_with(".grad");
+}
+bool is_gradient(const LedgerEntry& entry) { return entry.tensor.ends_with(".grad"); }
+// The parameter that an entry of the state belongs to.
+std::string parameter_of(const std::string& tensor) {
+  for (const std::string_view suffix : {".first_moment", ".second_moment"}) {
+    if (tensor.ends_with(suffix)) return tensor.substr(0, tensor.size() - suffix.size());
+  }
+  return tensor;
 }
 bool was_received(const LedgerEntry& entry) { return entry.path.ends_with("/pipeline_receive"); }
 
@@ -151,14 +160,41 @@ class Walk {
       out.description += "; its inputs agreed on every rank, so it is the order of the collective";
     else if (reduced)
       out.description += "; its inputs agreed on every rank, and no other rank's result differs";
+    out.through_clip_factor = through_clip_factor(first.step);
     if (out.differing > 1)
-      out.description += fmt::format(" ({} later {} downstream)", out.differing - 1,
-                                     out.differing == 2 ? "entry differs" : "entries differ");
+      out.description += fmt::format(" ({} later {} downstream{})", out.differing - 1,
+                                     out.differing == 2 ? "entry differs" : "entries differ",
+                                     clip_words(out.through_clip_factor));
     return out;
   }
 
  private:
   using Entries = std::vector<const LedgerEntry*>;
+
+  static std::string clip_words(int64_t parameters) {
+    if (parameters == 0) return "";
+    return fmt::format("; {} downstream of the clip factor alone",
+                       parameters == 1 ? "1 parameter of them is"
+                                       : fmt::format("{} parameters of them are", parameters));
+  }
+
+  // A factor that differs scales every update, also where the gradient is the same.
+  int64_t through_clip_factor(int64_t step) const {
+    std::set<std::string> changed, gradients;
+    bool factor = false;
+    for (const Difference& d : differences_) {
+      if (d.step != step) continue;
+      if (d.entry.path == "state") changed.insert(parameter_of(d.entry.tensor));
+      if (is_gradient(d.entry)) gradients.insert(d.entry.tensor);
+      factor = factor || d.entry.path == "optimizer/clip";
+    }
+    const auto compared = gradients_.find(step);
+    if (!factor || compared == gradients_.end()) return 0;
+    return std::ranges::count_if(changed, [&](const std::string& parameter) {
+      const std::string gradient = parameter + ".grad";
+      return compared->second.contains(gradient) && !gradients.contains(gradient);
+    });
+  }
 
   static bool same_key(const LedgerEntry& x, const LedgerEntry& y) {
     return x.path == y.path && x.tensor == y.tensor;
@@ -179,6 +215,7 @@ class Walk {
     ++compared_;
     inputs_seen_ = inputs_seen_ || (is_reduction(a) && is_input(a));
     if (is_sum_so_far(a)) ++sums_so_far_[a.step];
+    if (is_gradient(a)) gradients_[a.step].insert(a.tensor);
     if (a.value != b.value)
       differences_.push_back({a.step, position, rank, a, a.tensor + " differs"});
   }
@@ -289,7 +326,8 @@ class Walk {
   }
 
   std::vector<Difference> differences_;
-  std::map<int64_t, int64_t> sums_so_far_;  // compared, by step
+  std::map<int64_t, int64_t> sums_so_far_;              // compared, by step
+  std::map<int64_t, std::set<std::string>> gradients_;  // likewise, by name
   int64_t compared_ = 0;
   int64_t ranks_ = 0;
   bool inputs_seen_ = false;  // of any reduction

@@ -80,6 +80,8 @@ struct LedgerComparison {
   int64_t first_ranks = 0;  // on which it differs at once
   // In its step nothing that a micro-batch computes differs but most of the gradients added up from the second micro-batch on.
   bool accumulated = false;
+  // Parameters whose state differs after that step though their gradients agreed: through the clip factor alone.
+  int64_t through_clip_factor = 0;
   bool inputs_agreed = false;  // it is a reduction's result, and its inputs agreed on every rank
   std::string description;     // "step 0, rank 1, backward/layer3/attention: dq differs (12 later
                                // entries differ downstream)"

@@ -42,15 +42,16 @@ void read_topology(MapReader& reader, Case& planned) {
   const int ranks = planned.layout.ranks();
   reader.integer("threads", topology.threads_per_rank, {1, kMostThreads});
   topology.ranks_per_node = 0;
+  const std::string key = reader.path("topology");
   const Yaml* node = reader.find("topology");
-  if (node != nullptr) {
-    MapReader keys(*node, reader.path("topology"));
-    keys.integer("nodes", topology.nodes, kAxis);
-    // null: as many as the layout needs.
-    const Yaml* ranks_per_node = keys.find("ranks_per_node");
-    if (ranks_per_node != nullptr && ranks_per_node->kind != Yaml::Kind::null)
-      keys.integer("ranks_per_node", topology.ranks_per_node, kAxis);
+  if (node != nullptr && node->kind == Yaml::Kind::map) {
+    MapReader keys(*node, key);
+    read_nodes(keys, topology);
     keys.finish();
+  } else if (node != nullptr) {
+    const int threads = topology.threads_per_rank;
+    topology = load_cluster(resolve(FileKind::cluster, *node, key)).topology;
+    topology.threads_per_rank = threads;
   }
   if (topology.ranks_per_node == 0) topology.ranks_per_node = std::max(1, ranks / topology.nodes);
   if (int64_t{topology.nodes} * topology.ranks_per_node != ranks) {

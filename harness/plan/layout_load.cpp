@@ -1,4 +1,5 @@
 #include <charconv>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -72,10 +73,23 @@ Layout read_layout_map(const Yaml& node, const std::string& key) {
   return layout;
 }
 
+// What a part sets: dp of dp2, zero of zero1; one word for either way of recomputing.
+std::string subject_of(const std::string& part) {
+  if (part == "selective" || part == "full") return "recompute";
+  return part.substr(0, part.find_first_of("0123456789"));
+}
+
 Layout read_layout_text(const Yaml& node, const std::string& key) {
   Layout layout;
+  std::set<std::string> given;
   for (const std::string& part : split(read_text(node, key), '.')) {
-    if (read_layout_part(part, layout)) continue;
+    if (read_layout_part(part, layout)) {
+      const std::string subject = subject_of(part);
+      if (given.insert(subject).second) continue;
+      throw config_error(
+          node, key,
+          fmt::format("{} is given twice in \"{}\"; once is right", subject, read_text(node, key)));
+    }
     throw config_error(
         node, key,
         fmt::format("\"{}\" is no part of a layout; it must be like dp2.tp4.pp2.sp.zero1 (axes {}; "

@@ -18,6 +18,10 @@ Layout read_layout(const Yaml& node, const std::string& key);
 // The key `data` of a case whose model and batch are read; the file of a text is looked at here.
 void read_data(MapReader& reader, Case& planned);
 
+// Nodes and ranks per node, as a case's topology and a cluster's file say them; 0 ranks per node are as
+// many as the layout needs.
+void read_nodes(MapReader& keys, Topology& topology);
+
 // All cases of one entry of `cases`: the cross product of its lists.
 std::vector<Case> read_cases(const Yaml& entry, const std::string& key);
 

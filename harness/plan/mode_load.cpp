@@ -166,19 +166,4 @@ Mode read_mode(const Yaml& node, const std::string& key) {
   return load_mode(resolve(FileKind::mode, node, key));
 }
 
-Cluster load_cluster(const std::string& name_or_path) {
-  const std::string path = resolve(FileKind::cluster, name_or_path);
-  const Yaml node = read_yaml(path);
-  MapReader reader(node, "");
-  Cluster cluster;
-  cluster.name = stem(path);
-  reader.text("name", cluster.name);
-  reader.text("description", cluster.description);
-  reader.integer("nodes", cluster.topology.nodes, {1, 1'000'000});
-  reader.integer("ranks_per_node", cluster.topology.ranks_per_node, {1, 1024});
-  reader.finish();
-  check_name(node, "name", cluster.name);
-  return cluster;
-}
-
 }  // namespace dettax

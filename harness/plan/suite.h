@@ -54,11 +54,12 @@ struct Suite {
   std::string hash;  // over everything above
 };
 
-// Where ranks run: a file in configs/clusters/.
+// Where ranks run: a file in configs/clusters/, named by the topology of a case.
 struct Cluster {
   std::string name;
   std::string description;
-  Topology topology;  // threads_per_rank stays 1: a case says it
+  Topology
+      topology;  // threads_per_rank stays 1: a case says it; ranks_per_node 0: as many as the layout needs
 };
 
 // Folders with models/, modes/, suites/ ... : the first that exists of $DETTAX_HOME, the source

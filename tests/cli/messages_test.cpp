@@ -110,6 +110,13 @@ TEST(BadInput, IsOneLineThatSaysWhatWouldBeRight) {
   }
 }
 
+TEST(List, NamesTheClusters) {
+  const TemporaryFolder folder;
+  const Outcome outcome = run_program(folder.path(), "list clusters");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("local        1 node of any number of ranks: This machine"));
+}
+
 TEST(BadInput, AFlagThatSpoilsACaseIsNamedByItsKey) {
   const TemporaryFolder folder;
   const Outcome outcome = run_program(folder.path(), "run tiny --gbs 3");

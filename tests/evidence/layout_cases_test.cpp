@@ -19,6 +19,7 @@ namespace dettax {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 using testing_support::gpt_model;
 using testing_support::mode_with;
@@ -157,6 +158,44 @@ TEST(Accumulation, IsNotBlamedForARaceInOneOp) {
   ASSERT_TRUE(found.first);
   EXPECT_EQ(found.first->path, "micro2/backward/layer1/mlp_up_weight");
   EXPECT_EQ(cause_of(found, Knobs{}, "same_process").name, "order of sums: gemm");
+}
+
+// run-05: one gradient of another value, as of a race, under a clip norm.
+class OneNormGradient : public StepObserver {
+ public:
+  void on_op(std::string_view) override {}
+  void on_tensor(std::string_view path, std::string_view name, const Tensor& tensor,
+                 uint64_t) override {
+    if (path.find("backward/") != path.npos && name == "layer1.norm2.weight.grad")
+      tensor.f32()[0] *= 64.0F;
+  }
+};
+
+LedgerComparison with_one_norm_gradient(double clip_norm) {
+  Case planned = small_case({}, 1);
+  planned.optimizer.clip_norm = clip_norm;
+  const auto one = ledgers_of(planned, {}, 1);
+  const auto other = ledgers_of(planned, {}, 1, [] { return std::make_unique<OneNormGradient>(); });
+  return compare_ledgers(one.front(), other.front());
+}
+
+TEST(Case, Run05OtherWeightsAreDownstreamOfTheClipFactor) {
+  const LedgerComparison found = with_one_norm_gradient(0.5);
+  ASSERT_TRUE(found.first);
+  EXPECT_THAT(found.description,
+              StartsWith("step 0, rank 0, backward/layer1/norm2: layer1.norm2.weight.grad "
+                         "differs ("));
+  // All of 2 layers with 12 parameters each, embedding, positions and last norm; not the root itself.
+  EXPECT_EQ(found.through_clip_factor, 2 * 12 + 4 - 1);
+  EXPECT_THAT(found.description,
+              HasSubstr("27 parameters of them are downstream of the clip factor alone)"));
+}
+
+TEST(Case, Run05WithoutClippingNothingIsDownstreamOfTheFactor) {
+  const LedgerComparison found = with_one_norm_gradient(0);
+  ASSERT_TRUE(found.first);
+  EXPECT_EQ(found.through_clip_factor, 0);
+  EXPECT_THAT(found.description, Not(HasSubstr("clip factor")));
 }
 
 }  // namespace

@@ -152,6 +152,12 @@ INSTANTIATE_TEST_SUITE_P(
             ":5: cases.0.layout: \"zp3\" is no part of a layout; it must be like "
             "dp2.tp4.pp2.sp.zero1 (axes "
             "dp, tp, pp, vp, cp, ep; sp, zero1, zero3, gpipe, selective, full)"},
+        Bad{suite(kBatch + "  layout: dp1.dp2\n"),
+            ":5: cases.0.layout: dp is given twice in \"dp1.dp2\"; once is right"},
+        Bad{suite(kBatch + "  layout: dp2.zero1.zero3\n"),
+            ":5: cases.0.layout: zero is given twice in \"dp2.zero1.zero3\"; once is right"},
+        Bad{suite(kBatch + "  topology: lokal\n"),
+            ":5: cases.0.topology: cluster \"lokal\" does not exist; did you mean \"local\"?"},
         Bad{suite(kBatch + "  layout: {dp: 2, ep: 4}\n"),
             ":5: cases.0.layout: ep (4) must divide dp (2)"},
         Bad{suite("  layout: dp3\n" + kBatch),

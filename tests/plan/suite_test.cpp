@@ -102,6 +102,25 @@ TEST(Suite, AStarReachesEveryEntryOfAList) {
   EXPECT_EQ(with_overrides(suite, {}).hash, suite.hash);
 }
 
+// The suite of one case with this layout on the cluster.
+Suite on_cluster(const std::string& cluster, const std::string& layout) {
+  const TemporaryFile file(
+      "s.yaml", "modes: [deterministic]\ncases: [{model: gpt-tiny, threads: 3, layout: " + layout +
+                    ", topology: " + cluster +
+                    ", batch: {micro: 1, global: 4, sequence_length: 32}}]\n");
+  return load_suite(file.path());
+}
+
+TEST(Suite, ATopologyMayNameACluster) {
+  const TemporaryFile file("mine.yaml", "nodes: 2\nranks_per_node: 2\n");
+  const Topology topology = on_cluster(file.path(), "dp4").cases[0].topology;
+  EXPECT_EQ(topology.nodes, 2);
+  EXPECT_EQ(topology.ranks_per_node, 2);
+  EXPECT_EQ(topology.threads_per_rank, 3);
+  EXPECT_EQ(on_cluster("local", "dp4").cases[0].topology.ranks_per_node, 4);
+  EXPECT_THROW(on_cluster(file.path(), "dp2"), Error);
+}
+
 TEST(Suite, AllShippedFilesLoad) {
   const std::vector<std::string> suites = list_suites();
   EXPECT_GE(suites.size(), 2U);

@@ -133,5 +133,25 @@ TEST(Reasons, ACaseThatWasNotExactSpeaksForTheRun) {
   EXPECT_EQ(combined_exit_code({passed}), ExitCode::pass);
 }
 
+// run-04: as many threads as the machine of the day has give the case another name.
+TEST(CompareRuns, Run04AnotherNumberOfThreadsIsAnotherEnvironment) {
+  const auto on = [](int threads, const std::string& id) {
+    Record record = sample_record();
+    record.planned.topology.threads_per_rank = threads;
+    record.case_id = id;
+    return record;
+  };
+  const Record one = on(1, "tiny.t1"), six = on(6, "tiny.t6");
+  const Comparison found = compare_runs({one}, {six}, {});
+  EXPECT_EQ(found.exit_code, 4);
+  ASSERT_EQ(found.rows.size(), 1U);
+  EXPECT_EQ(found.rows[0].words,
+            "different environment: threads 1 against 6, not comparable bitwise");
+  EXPECT_EQ(compare_runs({six}, {six}, {}).exit_code, 0);
+  // A case that has its like in both runs stands for no other.
+  const Comparison lacking = compare_runs({one, six}, {six}, {});
+  EXPECT_EQ(row(lacking, "", "").words, "the new run lacks this case");
+}
+
 }  // namespace
 }  // namespace dettax
