@@ -110,8 +110,16 @@ class CaseBlock {
     }
   }
 
-  std::string why_void() const {
-    return record_.precision_note.empty() ? "no evidence" : "emulated";
+  bool claims(const std::string& arm) const {
+    const ArmResult* found = find_arm(record_, arm);
+    return found != nullptr && found->claims_reproducible;
+  }
+
+  // What stands in place of a tax that is none.
+  std::vector<Cell> no_tax(const Tax& tax) const {
+    if (!record_.precision_note.empty()) return {{"void", Colour::red}, {"emulated"}};
+    if (!claims(tax.arm)) return {{"none", Colour::dim}, {"claims nothing"}};
+    return {{"void", Colour::red}, {"no evidence"}};
   }
 
   void taxes() {
@@ -121,18 +129,16 @@ class CaseBlock {
     for (const Tax& tax : record_.taxes) {
       const Estimate& ratio = tax.overhead_ratio;
       const std::string control = tax.control_ratio ? interval(*tax.control_ratio) : "not measured";
-      rows.add(tax.published ? std::vector<Cell>{{tax.arm},
-                                                 {percent(ratio.value), Colour::bold},
-                                                 {interval(ratio)},
-                                                 {"n = " + std::to_string(ratio.count)},
-                                                 {percent(tax.min_detectable_overhead_ratio)},
-                                                 {control}}
-                             : std::vector<Cell>{{tax.arm},
-                                                 {"void", Colour::red},
-                                                 {why_void()},
-                                                 {"n = " + std::to_string(ratio.count)},
-                                                 {percent(tax.min_detectable_overhead_ratio)},
-                                                 {control}});
+      std::vector<Cell> row{{tax.arm}};
+      for (const Cell& cell :
+           tax.published
+               ? std::vector<Cell>{{percent(ratio.value), Colour::bold}, {interval(ratio)}}
+               : no_tax(tax))
+        row.push_back(cell);
+      row.push_back({"n = " + std::to_string(ratio.count)});
+      row.push_back({percent(tax.min_detectable_overhead_ratio)});
+      row.push_back({control});
+      rows.add(row);
     }
     grid(rows);
   }
@@ -211,9 +217,9 @@ class CaseBlock {
     grid(rows);
   }
 
-  static std::vector<Cell> evidence_row(const ArmEvidence& arm,
-                                        const std::vector<std::string>& scopes) {
-    const bool may_differ = arm.arm == "fast" || arm.arm == "control";
+  std::vector<Cell> evidence_row(const ArmEvidence& arm,
+                                 const std::vector<std::string>& scopes) const {
+    const bool may_differ = !claims(arm.arm);
     std::vector<Cell> row{{arm.arm}};
     int64_t compared = 0;
     for (const std::string& name : scopes) {
@@ -238,7 +244,7 @@ class CaseBlock {
   void first_differences(const ArmEvidence& arm) {
     for (const ScopeEvidence& scope : arm.scopes) {
       if (!scope.tested || scope.equal || said(scope.first_difference)) continue;
-      const bool bad = arm.arm != "fast";
+      const bool bad = claims(arm.arm);
       line(fmt::format("{}, {}: {}", arm.arm, scope.scope, scope.first_difference), bad ? "!" : " ",
            bad ? Colour::red : Colour::dim);
     }
@@ -316,7 +322,11 @@ std::string counts(const std::vector<Record>& records) {
 }  // namespace
 
 void write_table(std::ostream& out, const std::vector<Record>& records, const TableStyle& style) {
-  if (!records.empty()) write_machine(out, records.front(), style);
+  // A case that was not run says nothing of the machine.
+  const auto ran = std::find_if(records.begin(), records.end(), [](const Record& record) {
+    return !record.environment.started_at.empty();
+  });
+  if (ran != records.end()) write_machine(out, *ran, style);
   for (const Record* record : by_severity(records)) CaseBlock(out, *record, style).write();
   write_wrapped(out,
                 counts(records) + (records.empty() ? "" : "; run folder " + records.front().run_id),

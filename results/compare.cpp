@@ -59,11 +59,23 @@ void environment_differences(const Environment& base, const Environment& fresh, 
   }
 }
 
+std::string text_words(const Data& data) {
+  return data.kind == "text" ? fmt::format("{} bytes, hash {}", data.bytes, data.hash) : "";
+}
+
 void case_differences(const Record& base, const Record& fresh, Differences& out) {
   // What a case is beyond its name: compared as it is written.
   Record only_base, only_fresh;
   only_base.planned = base.planned;
   only_fresh.planned = fresh.planned;
+  // A text is what it holds, wherever it lies.
+  out.add("text of " + base.case_id, text_words(base.planned.data), text_words(fresh.planned.data));
+  for (Record* only : {&only_base, &only_fresh}) {
+    Data& data = only->planned.data;
+    data.path.clear();
+    data.hash.clear();
+    data.bytes = 0;
+  }
   if (to_json(only_base) != to_json(only_fresh))
     out.add(base.case_id, "its model, batch, data, optimizer, seed or faults", "others");
   for (const ArmResult& arm : base.arms) {
@@ -85,7 +97,9 @@ void judge_ratio(ComparisonRow& row, const Estimate& base, const Estimate& fresh
   row.ratio = fresh.value / base.value;
   row.low = fresh.low / base.high;
   row.high = fresh.high / base.low;
-  const double resolution = std::max(row.ratio - row.low, row.high - row.ratio);
+  // The largest change that the interval holds.
+  const double hidden = std::max(row.high - 1, 1 - row.low);
+  const bool changed = row.low > 1 || row.high < 1;
   if (row.low > 1 + tolerance) {
     row.status = Status::fail;
     row.words = "grew: " + change_words(row.ratio);
@@ -93,13 +107,20 @@ void judge_ratio(ComparisonRow& row, const Estimate& base, const Estimate& fresh
     row.status = Status::fail;
     row.words =
         "shrank: " + change_words(row.ratio) + "; a gain is flagged, not accepted by itself";
-  } else if (!(resolution <= kBlindFactor * tolerance)) {
+  } else if (hidden <= tolerance) {
+    row.status = Status::pass;
+    row.words = changed ? "a change within the tolerance" : "no change beyond the tolerance";
+  } else if (changed) {
     row.status = Status::inconclusive;
-    row.words = "no change shown, but one of " + format_percent(resolution) + " could hide";
+    row.words = fmt::format("a change, perhaps within the tolerance of {}, perhaps of {}",
+                            format_percent(tolerance), format_percent(hidden));
+  } else if (!(hidden <= kBlindFactor * tolerance)) {
+    row.status = Status::inconclusive;
+    row.words = "no change shown, but one of " + format_percent(hidden) + " could hide";
   } else {
     row.status = Status::pass;
-    row.words = "no change; the smallest that would show is about " +
-                format_percent(resolution + tolerance);
+    row.words =
+        fmt::format("no change shown; one of {} at most could hide", format_percent(hidden));
   }
 }
 
@@ -147,31 +168,99 @@ std::string moved_side(const std::vector<ComparisonRow>& rows, const std::string
   return words.empty() ? "neither arm's step time moved beyond its interval" : words;
 }
 
-ComparisonRow evidence_row(const std::string& case_id, const ArmEvidence& base,
-                           const ArmEvidence* fresh) {
-  ComparisonRow row = missing_row(case_id, base.arm, "evidence", "");
-  if (fresh == nullptr) {
-    row.words = "the new run has no evidence for this arm";
-  } else if (base.reproducible && !fresh->reproducible) {
+bool claims(const Record& record, const std::string& arm) {
+  const ArmResult* found = find_arm(record, arm);
+  return found != nullptr && found->claims_reproducible;
+}
+
+std::string differing_scopes(const ArmEvidence& evidence) {
+  std::string words;
+  for (const ScopeEvidence& scope : evidence.scopes) {
+    if (scope.tested && !scope.equal) words += "; " + scope.scope + ": " + scope.first_difference;
+  }
+  return words;
+}
+
+// Two runs of one case under the same conditions are one more repetition of it.
+void judge_ledgers(ComparisonRow& row, const ArmEvidence& base, const ArmEvidence& fresh,
+                   bool same_conditions) {
+  row.status = Status::pass;
+  if (base.ledger_digest == fresh.ledger_digest) {
+    row.words = "reproducible as before, with equal ledgers in both runs";
+  } else if (!same_conditions) {
+    row.words =
+        "reproducible as before; the ledgers of the two runs differ, as they may between "
+        "other conditions";
+  } else {
     row.status = Status::fail;
-    row.evidence_lost = true;
-    row.words = "was reproducible and is no longer";
-    for (const ScopeEvidence& scope : fresh->scopes) {
-      if (scope.tested && !scope.equal)
-        row.words += "; " + scope.scope + ": " + scope.first_difference;
-    }
-  } else if (!base.reproducible && fresh->reproducible) {
+    row.violates_determinism = true;
+    row.words =
+        "reproducible in each run, but the ledgers of the two runs differ: " + base.ledger_digest +
+        " against " + fresh.ledger_digest;
+  }
+}
+
+ComparisonRow evidence_row(const Record& base, const Record& fresh, const std::string& arm,
+                           bool same_conditions) {
+  ComparisonRow row = missing_row(base.case_id, arm, "evidence", "");
+  const ArmEvidence* before = find_evidence(base, arm);
+  const ArmEvidence* now = find_evidence(fresh, arm);
+  if (before == nullptr || now == nullptr) {
+    row.words =
+        fmt::format("the {} has no evidence for this arm", now == nullptr ? "new run" : "base");
+  } else if (!now->reproducible) {
+    row.status = Status::fail;
+    row.violates_determinism = true;
+    row.words = (before->reproducible ? "was reproducible and is no longer"
+                                      : "not reproducible, as before: its speed stays void") +
+                differing_scopes(*now);
+  } else if (!before->reproducible) {
     row.status = Status::fail;
     row.words = "was not reproducible and is now: a gain is flagged, not accepted by itself";
   } else {
-    row.status = Status::pass;
-    row.words = fresh->reproducible ? "reproducible as before" : "not reproducible, as before";
+    judge_ledgers(row, *before, *now, same_conditions);
   }
   return row;
 }
 
-void compare_case(const Record& base, const Record& fresh, double tolerance,
+// A tax that neither run publishes: as it should be, unless the new run's case is void or broken.
+void judge_unpublished(ComparisonRow& row, const Record& fresh) {
+  row.words = "published in neither run";
+  const Verdict& verdict = fresh.verdict;
+  const bool is_void = verdict.exit_code == static_cast<int>(ExitCode::not_bit_exact);
+  if (!claims(fresh, row.arm)) {
+    row.status = Status::pass;
+    row.words += "; its mode claims nothing";
+  } else if (is_void || verdict.status == Status::error) {
+    row.status = is_void ? Status::fail : Status::error;
+    row.violates_determinism = is_void;
+    row.words += ": " + verdict.reason;
+  } else {
+    row.status = Status::pass;
+  }
+}
+
+// Of a case that was not run in one of the runs, or in both.
+ComparisonRow unmeasured_row(const Record& base, const Record& fresh) {
+  ComparisonRow row = missing_row(base.case_id, "", "", "");
+  const bool same = base.arms.empty() && fresh.arms.empty();
+  if (same && base.verdict.status == Status::skipped && fresh.verdict.status == Status::skipped)
+    row.status = Status::skipped;
+  const Record& which = fresh.arms.empty() ? fresh : base;
+  row.words = fmt::format("not measured in {}: {}",
+                          same                 ? "either run"
+                          : fresh.arms.empty() ? "the new run"
+                                               : "the base",
+                          which.verdict.reason);
+  return row;
+}
+
+void compare_case(const Record& base, const Record& fresh, double tolerance, bool same_conditions,
                   std::vector<ComparisonRow>& out) {
+  if (base.arms.empty() || fresh.arms.empty()) {
+    out.push_back(unmeasured_row(base, fresh));
+    return;
+  }
   std::vector<ComparisonRow> rows;
   for (const ArmResult& arm : base.arms) {
     const ArmResult* other = find_arm(fresh, arm.arm);
@@ -185,16 +274,13 @@ void compare_case(const Record& base, const Record& fresh, double tolerance,
     ComparisonRow row =
         ratio_row(base.case_id, tax.arm, "overhead_ratio", published_overhead(base, tax.arm),
                   published_overhead(fresh, tax.arm), tolerance);
-    if (!tax.published && !row.fresh) {
-      row.status = Status::pass;
-      row.words = "published in neither run";
-    }
+    if (!row.base && !row.fresh) judge_unpublished(row, fresh);
     if (row.status == Status::fail) row.words += " (" + moved_side(rows, tax.arm) + ")";
     rows.push_back(row);
   }
-  for (const ArmEvidence& arm : base.evidence.arms) {
-    if (arm.arm != "fast" && arm.arm != "control")
-      rows.push_back(evidence_row(base.case_id, arm, find_evidence(fresh, arm.arm)));
+  for (const ArmResult& arm : base.arms) {
+    if (arm.claims_reproducible)
+      rows.push_back(evidence_row(base, fresh, arm.arm, same_conditions));
   }
   out.insert(out.end(), rows.begin(), rows.end());
 }
@@ -230,8 +316,9 @@ ExitCode exit_code_of_row(const ComparisonRow& row) {
     case Status::inconclusive:
       return ExitCode::inconclusive;
     case Status::fail:
-      return row.evidence_lost ? ExitCode::not_bit_exact : ExitCode::fail;
+      return row.violates_determinism ? ExitCode::not_bit_exact : ExitCode::fail;
     case Status::skipped:
+      return ExitCode::skipped;
     case Status::error:
       return ExitCode::infrastructure;
   }
@@ -246,7 +333,7 @@ Comparison compare_runs(const std::vector<Record>& base, const std::vector<Recor
   Differences differences;
   for (const Record& one : base) {
     const Record* other = find(fresh, &Record::case_id, one.case_id);
-    if (other == nullptr) continue;
+    if (other == nullptr || one.arms.empty() || other->arms.empty()) continue;
     environment_differences(one.environment, other->environment, differences);
     case_differences(one, *other, differences);
   }
@@ -260,7 +347,8 @@ Comparison compare_runs(const std::vector<Record>& base, const std::vector<Recor
     if (other == nullptr) {
       comparison.rows.push_back(missing_row(one.case_id, "", "", absent_words(one, base, fresh)));
     } else {
-      compare_case(one, *other, settings.tolerance_ratio, comparison.rows);
+      compare_case(one, *other, settings.tolerance_ratio, comparison.provenance_differences.empty(),
+                   comparison.rows);
     }
   }
   for (const Record& one : fresh) {

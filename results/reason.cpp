@@ -43,6 +43,8 @@ const std::vector<ReasonInfo>& reason_table() {
       {"non_finite", Status::fail, ExitCode::fail, "An arm did not train: a value was not finite."},
       {"not_resolved", Status::inconclusive, ExitCode::inconclusive,
        "The interval does not decide."},
+      {"no_claim", Status::inconclusive, ExitCode::inconclusive,
+       "No mode claims to reproduce its bits, so that no tax is judged."},
       {"control_differs", Status::inconclusive, ExitCode::inconclusive,
        "The control arm differs from fast though it is the same: the machine is not quiet enough "
        "to compare arms."},

@@ -66,6 +66,7 @@ struct ArmResult {
   std::string arm;   // fast, control, or the mode's name
   std::string mode;  // name of the mode
   std::string mode_hash;
+  bool claims_reproducible = false;          // its mode; evidence is demanded of it
   std::map<std::string, std::string> knobs;  // as asked
   // As the worker found them after start: knob or variable -> what runs. A knob's value is in the
   // words of `knobs`; empty where the knob has nothing to act on (moe in a dense model). A value
@@ -92,9 +93,12 @@ struct Tax {
   std::string arm;
   Estimate overhead_ratio;                // det / fast, paired; 1 = no cost
   std::optional<Estimate> control_ratio;  // control / fast from the same rounds
-  double min_detectable_overhead_ratio =
-      1;                   // same scale: smallest ratio the control arm allows to tell from 1
-  bool published = false;  // false: evidence is missing or against it; then it is no tax
+  // Same scale: smallest ratio that this case could tell from 1, by the larger spread of arm and
+  // control.
+  double min_detectable_overhead_ratio = 1;
+  bool published =
+      false;  // false: evidence is missing or against it, or none is claimed; then it is
+              // no tax
   double drift_ratio_per_hour = 0;    // trend of the fast arm over the case
   std::vector<std::string> warnings;  // drift, noise, other load: what spoils the number
 };

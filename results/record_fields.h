@@ -96,6 +96,7 @@ void fields(Archive& archive, ArmResult& value) {
   archive("arm", value.arm);
   archive("mode", value.mode);
   archive("mode_hash", value.mode_hash);
+  archive("claims_reproducible", value.claims_reproducible);
   archive("knobs", value.knobs);
   archive("engaged", value.engaged);
   archive("environment", value.environment);
@@ -260,6 +261,8 @@ void fields(Archive& archive, Data& value) {
   archive("kind", value.kind);
   archive("zipf_exponent", value.zipf_exponent);
   archive("path", value.path);
+  archive("bytes", value.bytes);
+  archive("hash", value.hash);
 }
 
 template <class Archive>

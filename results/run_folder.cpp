@@ -9,6 +9,7 @@
 #include "harness/base/error.h"
 #include "results/file_handle.h"
 #include "results/journal.h"
+#include "results/reason.h"
 
 namespace dettax {
 namespace {
@@ -41,6 +42,19 @@ std::filesystem::path create_folder(const std::filesystem::path& parent, const s
   }
   throw Error(ErrorKind::infrastructure, parent.string() + ": no run folder can be made in it" +
                                              (error ? ": " + error.message() : ""));
+}
+
+// What the journal last says of a case that has no record.
+std::string why_no_record(const std::vector<JournalEntry>& entries, const std::string& case_id) {
+  std::string last;
+  for (const JournalEntry& entry : entries) {
+    if (entry.case_id == case_id) last = entry.event;
+  }
+  if (last == "finished")
+    return "The journal says that it was finished, but its record is no longer in the run folder.";
+  if (last == "started") return "It has no record: it is still running or was killed.";
+  if (last == "interrupted") return "It was interrupted; --resume runs it.";
+  return "It was not started; --resume runs it.";
 }
 
 // A line that was cut off by a crash must not swallow the next one.
@@ -99,22 +113,37 @@ void RunFolder::write_record(const Record& record) {
 }
 
 std::vector<Record> RunFolder::records() const {
+  const std::vector<JournalEntry> entries = read_journal(path_);
   std::vector<Record> found;
-  for (const JournalEntry& entry : read_journal(path_)) {
+  for (const JournalEntry& entry : entries) {
     if (entry.event != "planned") continue;
-    if (std::optional<Record> one = record(entry.case_id)) found.push_back(std::move(*one));
+    std::optional<Record> one = record(entry.case_id);
+    found.push_back(one ? std::move(*one)
+                        : incomplete(entry.case_id, why_no_record(entries, entry.case_id)));
   }
   return found;
+}
+
+Record RunFolder::incomplete(const std::string& case_id, const std::string& why) const {
+  Record record;
+  record.run_id = run_id();
+  record.case_id = case_id;
+  record.verdict = make_verdict("incomplete", why);
+  return record;
 }
 
 std::optional<Record> RunFolder::record(const std::string& case_id) const {
   const std::filesystem::path path = path_ / case_file(case_id);
   if (!std::filesystem::exists(path)) return std::nullopt;
-  Record found = parse_record(read_file(path), path.string());
-  if (found.case_id != case_id)
+  try {
+    Record found = parse_record(read_file(path), path.string());
+    if (found.case_id == case_id) return found;
     throw Error(ErrorKind::config,
                 path.string() + ": case_id: is that of another case, " + found.case_id);
-  return found;
+  } catch (const Error& error) {
+    throw Error(error.kind(),
+                std::string(error.what()) + "; without this file, --resume runs the case again");
+  }
 }
 
 }  // namespace dettax

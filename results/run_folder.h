@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <iosfwd>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,6 +10,8 @@
 #include "results/record.h"
 
 namespace dettax {
+
+class FileHandle;
 
 // Record as strict RFC 8259 JSON, keys as in results/record.schema.json; numbers by shortest
 // round-trip; a number that does not exist is null beside a reason. Reading checks the schema
@@ -20,6 +23,20 @@ Record parse_record(const std::string& json, const std::string& name);
 // Error{infrastructure} when the disk does not take it.
 void write_file_atomically(const std::filesystem::path& path, const std::string& text);
 std::string read_file(const std::filesystem::path& path);  // Error{config} if it cannot be read
+
+// That this process, and no other, runs a run folder; held until it goes out of scope or the process
+// ends, however it ends.
+class RunLock {
+ public:
+  // Error{config} that names the process which holds it.
+  explicit RunLock(const std::filesystem::path& run_folder);
+  ~RunLock();
+  RunLock(const RunLock&) = delete;
+  RunLock& operator=(const RunLock&) = delete;
+
+ private:
+  std::unique_ptr<FileHandle> file_;
+};
 
 // results/runs/<run-id>/: suite.yaml (as run), journal.jsonl, <case-id>.json per finished case,
 // ledgers.
@@ -42,12 +59,14 @@ class RunFolder {
   int attempts(const std::string& case_id) const;
 
   void write_record(const Record& record);
-  // Whole records only, in the suite's order; a record file that does not parse is an error, not an
-  // absence.
+  // One of every planned case, in the suite's order. A case without a record gets one that says
+  // `incomplete` and why; a record file that does not parse is an error, not an absence.
   std::vector<Record> records() const;
   std::optional<Record> record(const std::string& case_id) const;
 
  private:
+  Record incomplete(const std::string& case_id, const std::string& why) const;
+
   explicit RunFolder(std::filesystem::path path) : path_(std::move(path)) {}
   std::filesystem::path path_;
 };
@@ -57,10 +76,12 @@ struct ComparisonRow {
   std::string case_id, arm, quantity;  // step_time_seconds | overhead_ratio | evidence
   std::optional<Estimate> base, fresh;
   double ratio = 1, low = 1, high = 1;
-  Status status = Status::error;  // pass: no change beyond the intervals and the tolerance; fail:
-                                  // changed (either way)
+  // pass: no change beyond the intervals and the tolerance; fail: changed (either way), or void.
+  Status status = Status::error;
   std::string words;
-  bool evidence_lost = false;  // was reproducible in the base and is not any more: exit code 5
+  // The new run's arm did not keep its bits, or two runs that should have equal ledgers do not:
+  // exit code 5.
+  bool violates_determinism = false;
 };
 struct Comparison {
   std::vector<ComparisonRow> rows;

@@ -25,9 +25,7 @@ class ReportCommand : public Command {
   }
   ExitCode run(const Streams& streams) override {
     const auto records = RunFolder::open(find_run(run_)).records();
-    if (records.empty()) {
-      throw Error(ErrorKind::infrastructure, run_ + ": no case of this run was finished");
-    }
+    if (records.empty()) throw Error(ErrorKind::infrastructure, run_ + ": no case was planned");
     write_table(streams.out, records,
                 {use_colour(colour_, STDOUT_FILENO), terminal_width(STDOUT_FILENO)});
     return combined_exit_code(records);

@@ -174,6 +174,7 @@ ExitCode RunCommand::run(const Streams& streams) {
 
 ExitCode RunCommand::measure(const Suite& suite, RunFolder folder,
                              std::optional<double> budget_seconds, const Streams& streams) const {
+  const RunLock lock(folder.path());
   InterruptWatch interrupts;
   LaunchSettings launch;
   launch.log_folder = folder.path() / "logs";

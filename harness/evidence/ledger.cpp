@@ -1,6 +1,6 @@
 #include "harness/evidence/ledger.h"
 
-#include <sstream>
+#include <fmt/format.h>
 
 namespace dettax {
 namespace {
@@ -57,9 +57,12 @@ std::vector<LedgerEntry> record_ledger(TrainStep& step, Device& device, uint64_t
 }
 
 std::string digest(const Ledger& ledger) {
-  std::ostringstream text;
-  write_ledger(text, ledger);
-  const std::string bytes = text.str();
+  std::string bytes;
+  for (size_t rank = 0; rank < ledger.ranks.size(); ++rank) {
+    for (const LedgerEntry& entry : ledger.ranks[rank])
+      bytes += fmt::format("{} {} {} {} {}\n", rank, entry.step, entry.path, entry.tensor,
+                           to_string(entry.value));
+  }
   return to_string(fingerprint(bytes.data(), bytes.size(), 1));
 }
 

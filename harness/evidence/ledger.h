@@ -60,7 +60,8 @@ class LedgerObserver : public StepObserver {
 std::vector<LedgerEntry> record_ledger(TrainStep& step, Device& device, uint64_t seed, int steps,
                                        const std::function<StepResult()>& run_step = {});
 
-// Digest of the whole ledger, equal for equal ledgers.
+// Digest of the entries of all ranks in their order, and of nothing in front of them: equal where
+// the bits are, whatever the threads. Another micro-batch or number of ranks has other entries.
 std::string digest(const Ledger& ledger);
 
 // One JSON object a line: a head line, then entries; read_ledger throws Error{config} naming the

@@ -57,6 +57,7 @@ ArmResult planned_result(const ArmSpec& spec) {
   result.arm = spec.arm;
   result.mode = spec.mode.name;
   result.mode_hash = spec.mode.hash;
+  result.claims_reproducible = spec.mode.claims_reproducible;
   result.environment = spec.mode.environment;
   result.environment_before = standing_values(spec.mode.environment);
   result.memory_estimate_bytes = estimate_memory(spec.planned, spec.mode).total();

@@ -90,8 +90,8 @@ struct RoundRatio {
 };
 std::vector<RoundRatio> round_ratios(const std::vector<Block>& arm, const std::vector<Block>& fast);
 // Smallest ratio > 1 that a two-sided test at `confidence` with 80 % power tells from 1, from the
-// spread of control / fast. Infinite for less than 3 rounds.
-double min_detectable_ratio(const std::vector<Block>& control, const std::vector<Block>& fast,
+// spread of arm / fast. Infinite for less than 3 rounds.
+double min_detectable_ratio(const std::vector<Block>& arm, const std::vector<Block>& fast,
                             double confidence);
 // Median step time over all blocks with a distribution-free interval of the block medians. Fewer
 // blocks than such an interval needs (6 for 95 %) give the smallest and the largest: less than

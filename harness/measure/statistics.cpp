@@ -85,9 +85,9 @@ std::optional<Estimate> paired_ratio(const std::vector<Block>& arm, const std::v
                   static_cast<int64_t>(ratios.size())};
 }
 
-double min_detectable_ratio(const std::vector<Block>& control, const std::vector<Block>& fast,
+double min_detectable_ratio(const std::vector<Block>& arm, const std::vector<Block>& fast,
                             double confidence) {
-  const std::vector<RoundRatio> ratios = round_ratios(control, fast);
+  const std::vector<RoundRatio> ratios = round_ratios(arm, fast);
   if (ratios.size() < kRoundsForInterval) return std::numeric_limits<double>::infinity();
   const double freedom = static_cast<double>(ratios.size() - 1);
   return std::exp(
@@ -123,7 +123,10 @@ std::optional<Tax> estimate_tax(const std::string& arm_name, const std::vector<B
   tax.arm = arm_name;
   tax.overhead_ratio = *overhead;
   tax.control_ratio = paired_ratio(control, fast, confidence);
-  tax.min_detectable_overhead_ratio = min_detectable_ratio(control, fast, confidence);
+  tax.min_detectable_overhead_ratio = min_detectable_ratio(arm, fast, confidence);
+  if (!control.empty())
+    tax.min_detectable_overhead_ratio = std::max(tax.min_detectable_overhead_ratio,
+                                                 min_detectable_ratio(control, fast, confidence));
   tax.drift_ratio_per_hour = drift_per_hour(fast);
   tax.warnings = noise_warnings(arm_name, arm, fast);
   if (tax.control_ratio && (tax.control_ratio->low > 1 || tax.control_ratio->high < 1)) {

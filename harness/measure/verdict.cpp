@@ -55,6 +55,17 @@ std::optional<Verdict> not_engaged(const Record& record) {
   return std::nullopt;
 }
 
+bool claims(const Suite& suite, const std::string& arm) {
+  return std::any_of(suite.modes.begin(), suite.modes.end(), [&](const Mode& mode) {
+    return mode.claims_reproducible && mode.name == arm;
+  });
+}
+
+bool claims_any(const Suite& suite) {
+  return std::any_of(suite.modes.begin(), suite.modes.end(),
+                     [](const Mode& mode) { return mode.claims_reproducible; });
+}
+
 std::string cause_words(const ScopeEvidence& scope) {
   return scope.cause.empty() ? "" : fmt::format(" Cause: {}; {}.", scope.cause, scope.advice);
 }
@@ -136,17 +147,42 @@ double certain_bias(const std::optional<Estimate>& control) {
   return std::abs(std::log(control->value));
 }
 
+// Time until the smallest detectable tax is `limit`: it shrinks as the widest interval does.
+std::optional<double> seconds_until_detectable(const Record& record, const Tax& tax, double limit,
+                                               double confidence) {
+  const auto width = [](const Estimate& ratio) { return std::log(ratio.high / ratio.low); };
+  const Estimate& own = tax.overhead_ratio;
+  const Estimate& widest =
+      tax.control_ratio && width(*tax.control_ratio) > width(own) ? *tax.control_ratio : own;
+  if (certain_bias(tax.control_ratio) >= std::log(limit)) return std::nullopt;
+  const double wanted =
+      width(widest) / 2 * std::log(limit) / std::log(tax.min_detectable_overhead_ratio);
+  return seconds_until(record, widest, wanted, confidence);
+}
+
 Verdict judge_with_limit(const Record& record, const Tax& tax, double limit, double confidence) {
   const double bias = certain_bias(tax.control_ratio);
   const double low = tax.overhead_ratio.low * std::exp(-bias),
                high = tax.overhead_ratio.high * std::exp(bias);
-  const std::string words =
+  std::string words =
       fmt::format("{}: {}, limit {}.", tax.arm, tax_words(tax.overhead_ratio, confidence),
                   format_signed_percent(limit - 1));
-  if (high < limit) return make_verdict("within_limit", words);
   if (low > limit) return make_verdict("over_limit", words);
-  const double room = std::abs(std::log(limit / tax.overhead_ratio.value)) - bias;
-  const std::optional<double> seconds = seconds_until(record, tax.overhead_ratio, room, confidence);
+  const bool under = high < limit, visible = tax.min_detectable_overhead_ratio <= limit;
+  if (under && visible) return make_verdict("within_limit", words);
+  std::optional<double> seconds = 0.0;
+  if (!under) {
+    const double room = std::abs(std::log(limit / tax.overhead_ratio.value)) - bias;
+    seconds = seconds_until(record, tax.overhead_ratio, room, confidence);
+  }
+  if (!visible) {
+    words += fmt::format(
+        " This case tells a tax from none only from {} on, so that it could have missed one as "
+        "large as the limit.",
+        format_signed_percent(tax.min_detectable_overhead_ratio - 1));
+    const auto more = seconds_until_detectable(record, tax, limit, confidence);
+    seconds = seconds && more ? std::optional(std::max(*seconds, *more)) : std::nullopt;
+  }
   Verdict verdict = make_verdict("not_resolved", words + time_words(seconds));
   verdict.seconds_needed = seconds;
   return verdict;
@@ -194,6 +230,7 @@ Verdict judge_tax(const Record& record, const Tax& tax, const Suite& suite) {
 Verdict judge_numbers(const Record& record, const Suite& suite) {
   std::vector<Verdict> verdicts;
   for (const Mode& mode : suite.modes) {
+    if (!mode.claims_reproducible) continue;
     const auto tax = std::find_if(record.taxes.begin(), record.taxes.end(),
                                   [&](const Tax& one) { return one.arm == mode.name; });
     verdicts.push_back(tax == record.taxes.end()
@@ -212,6 +249,7 @@ Verdict decide(const Record& record, const Suite& suite) {
   if (const auto verdict = broken_arm(record)) return *verdict;
   if (const auto verdict = not_engaged(record)) return *verdict;
   if (const auto verdict = missing_evidence(record, suite)) return *verdict;
+  if (!suite.modes.empty() && !claims_any(suite)) return make_verdict("no_claim", "");
   if (!record.precision_note.empty()) return make_verdict("emulated", record.precision_note);
   return judge_numbers(record, suite);
 }
@@ -226,15 +264,17 @@ void judge(Record& record, const Suite& suite) {
       record.verdict.status == Status::error || record.verdict.status == Status::skipped;
   const bool settled = code == "non_finite" || (broke && !code.empty() && code != "no_measurement");
   if (settled) return;
+  for (Tax& tax : record.taxes) {
+    const double bias = std::exp(certain_bias(tax.control_ratio));
+    tax.min_detectable_overhead_ratio = std::max(tax.min_detectable_overhead_ratio, bias);
+  }
   record.verdict = decide(record, suite);
   if (record.verdict.status == Status::error || record.verdict.reason_code == "non_finite") return;
   for (Tax& tax : record.taxes) {
     const ArmEvidence* evidence = find_evidence(record, tax.arm);
-    tax.published = evidence != nullptr && evidence->reproducible &&
+    tax.published = claims(suite, tax.arm) && evidence != nullptr && evidence->reproducible &&
                     record.precision_note.empty() &&
                     record.verdict.reason_code != "mode_not_engaged";
-    const double bias = std::exp(certain_bias(tax.control_ratio));
-    tax.min_detectable_overhead_ratio = std::max(tax.min_detectable_overhead_ratio, bias);
   }
   if (record.evidence.fast_differed || record.evidence.blindness.empty()) return;
   std::string& reason = record.verdict.reason;

@@ -12,12 +12,15 @@ namespace dettax {
 //  3. a knob that was found to run otherwise than asked: mode_not_engaged;
 //  4. a mode that claims to be reproducible without evidence, or with evidence against it: exit
 //     code 5, its tax is not published;
-//  5. a precision that is emulated: passes on its bits, and no tax is published;
-//  6. fewer than three rounds: no_measurement;
-//  7. per arm: upper end under the limit = pass, lower end over it = fail, else inconclusive with
-//     the time it would take. Without a limit: pass when the interval is no wider than twice the
-//     target. An arm whose verdict is worse (exit_code.h) speaks for the case;
-//  8. the control arm differs from fast: inconclusive instead of a pass or a fail.
+//  5. no mode claims to be reproducible: no_claim. Beside modes that do, one that does not is
+//     neither judged nor is its tax published;
+//  6. a precision that is emulated: passes on its bits, and no tax is published;
+//  7. fewer than three rounds: no_measurement;
+//  8. per arm: lower end over the limit = fail; upper end under it and the smallest detectable tax
+//     not above it = pass; else inconclusive with the time it would take. Without a limit: pass when
+//     the interval is no wider than twice the target. An arm whose verdict is worse (exit_code.h)
+//     speaks for the case;
+//  9. the control arm differs from fast: inconclusive instead of a pass or a fail.
 //
 // The control differs when its interval excludes 1 and its ratio is further from 1 than
 // target_half_width, the resolution that was asked for. A smaller difference that is nevertheless

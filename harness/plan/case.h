@@ -93,6 +93,9 @@ struct Data {
                               // bytes of a file
   double zipf_exponent = 1.1;
   std::string path;  // of the text file
+  // Of the text's content: to know it again. A suite that gives a hash takes no other text.
+  int64_t bytes = 0;
+  std::string hash;  // 32 hexadecimal digits
 };
 
 struct Optimizer {

@@ -1,8 +1,11 @@
 #include <filesystem>
+#include <fstream>
+#include <vector>
 
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "harness/base/fingerprint.h"
 #include "harness/plan/loaders.h"
 
 namespace dettax {
@@ -15,7 +18,10 @@ constexpr int64_t kByteTokens = 256;
 std::string text_fault(const std::string& path, int64_t sequence_length) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
-  if (!std::filesystem::exists(status)) return "does not exist";
+  if (!std::filesystem::exists(status)) {
+    if (std::filesystem::path(path).is_absolute()) return "does not exist";
+    return "does not exist in " + std::filesystem::current_path(error).string();
+  }
   if (std::filesystem::is_directory(status)) return "is a folder; it must be a text file";
   if (!std::filesystem::is_regular_file(status))
     return "is a pipe or a device; it must be a text file";
@@ -25,6 +31,21 @@ std::string text_fault(const std::string& path, int64_t sequence_length) {
   if (bytes > static_cast<uintmax_t>(sequence_length)) return "";
   return fmt::format("has {} bytes; a sequence of {} tokens needs at least {}", bytes,
                      sequence_length, sequence_length + 1);
+}
+
+// Fills what a text is known by; false if it cannot be read to its end.
+bool identify(Data& data) {
+  std::ifstream file(data.path, std::ios::binary);
+  std::vector<char> part(size_t{1} << 20U);
+  Fingerprint sum;
+  data.bytes = 0;
+  while (file.read(part.data(), static_cast<std::streamsize>(part.size())), file.gcount() > 0) {
+    sum += fingerprint(part.data(), static_cast<size_t>(file.gcount()), 1,
+                       static_cast<uint64_t>(data.bytes));
+    data.bytes += file.gcount();
+  }
+  data.hash = to_string(sum);
+  return file.eof() && !file.bad();
 }
 
 }  // namespace
@@ -39,6 +60,8 @@ void read_data(MapReader& reader, Case& planned) {
     data.kind = kinds[read_word(*kind, keys.path("kind"), kinds)];
   keys.number("zipf_exponent", data.zipf_exponent, {0, 10});
   keys.text("path", data.path);
+  std::string wanted;
+  keys.text("hash", wanted);
   keys.finish();
   if (data.kind != "text") return;
   if (data.path.empty()) {
@@ -52,6 +75,12 @@ void read_data(MapReader& reader, Case& planned) {
   }
   const std::string fault = text_fault(data.path, planned.batch.sequence_length);
   if (!fault.empty()) throw keys.fault("path", fmt::format("\"{}\" {}", data.path, fault));
+  if (!identify(data)) throw keys.fault("path", fmt::format("\"{}\" cannot be read", data.path));
+  if (!wanted.empty() && wanted != data.hash) {
+    throw keys.fault("path", fmt::format("\"{}\" is not the text that was planned with: its hash "
+                                         "is {}, not {}",
+                                         data.path, data.hash, wanted));
+  }
 }
 
 }  // namespace dettax

@@ -149,7 +149,8 @@ Yaml case_yaml(const Case& planned) {
                            {"sequence_length", integer(planned.batch.sequence_length)}})},
        {"data", yaml_map({{"kind", text(planned.data.kind)},
                           {"zipf_exponent", number(planned.data.zipf_exponent)},
-                          {"path", text(planned.data.path)}})},
+                          {"path", text(planned.data.path)},
+                          {"hash", text(planned.data.hash)}})},
        {"optimizer", optimizer_yaml(planned.optimizer)},
        {"seed", yaml_scalar(fmt::format("{}", planned.seed))},
        {"injections", injections_yaml(planned.injections)}});

@@ -97,7 +97,12 @@ TEST_F(Signals, TerminateLeavesAJournalToGoOnFrom) {
 
   const RunFolder before = RunFolder::open(run_folder());
   const std::vector<Record> finished = before.records();
-  ASSERT_EQ(finished.size(), 1U);
+  ASSERT_EQ(finished.size(), 2U);
+  EXPECT_EQ(finished.at(1).verdict.reason_code, "incomplete");
+  const Outcome reported = run_program(folder_.path(), "report " + run_folder().string());
+  EXPECT_EQ(reported.exit_code, 4);
+  EXPECT_THAT(reported.out, HasSubstr("It was interrupted; --resume runs it."));
+  EXPECT_THAT(reported.out, HasSubstr("2 cases: 1 error, "));
   // A suite that was edited since is another one.
   const std::string yaml = before.suite_yaml();
   const size_t at = yaml.find("step_timeout_seconds: 5");
@@ -115,6 +120,21 @@ TEST_F(Signals, TerminateLeavesAJournalToGoOnFrom) {
   EXPECT_EQ(to_json(after.records().at(0)), to_json(finished.at(0)));
   EXPECT_EQ(after.attempts(finished.at(0).case_id), 1);
   EXPECT_EQ(after.attempts(after.records().at(1).case_id), 2);
+}
+
+TEST_F(Signals, ARunThatIsGoingOnIsNotResumedButReported) {
+  start();
+  const Outcome second = run_program(folder_.path(), "run --resume " + run_folder().string());
+  EXPECT_EQ(second.exit_code, 2);
+  EXPECT_EQ(std::count(second.err.begin(), second.err.end(), '\n'), 1) << second.err;
+  EXPECT_THAT(second.err, HasSubstr("is being run by process " + std::to_string(process_->pid())));
+  const Outcome reported = run_program(folder_.path(), "report " + run_folder().string());
+  EXPECT_EQ(reported.exit_code, 4);
+  EXPECT_THAT(reported.out, HasSubstr("still running or was killed"));
+  // The lock dies with the process.
+  ASSERT_EQ(::kill(process_->pid(), SIGKILL), 0);
+  process_->wait(20);
+  EXPECT_NO_THROW(RunLock{run_folder()});
 }
 
 TEST_F(Signals, ControlCEndsWithItsNumber) {

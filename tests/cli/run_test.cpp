@@ -78,7 +78,7 @@ TEST(Compare, OfARunWithItselfShowsNoChange) {
   const Outcome same = run_program(folder.path(), "compare latest latest");
   // The tiny suite's own noise may be more than a comparison can look through.
   EXPECT_THAT(same.exit_code, AnyOf(0, 3)) << same.out << same.err;
-  EXPECT_THAT(same.out, HasSubstr("reproducible as before"));
+  EXPECT_THAT(same.out, HasSubstr("reproducible as before, with equal ledgers in both runs"));
 }
 
 TEST(Run, AModeThatClaimsMoreThanItKeepsEndsWithFive) {
@@ -126,6 +126,15 @@ TEST(Run, ATextFileOfTheUserTrains) {
   const Outcome outcome = run_program(folder.path(), "run tiny --text book.txt");
   EXPECT_THAT(outcome.exit_code, AnyOf(0, 3)) << outcome.out << outcome.err;
   EXPECT_EQ(run_program(folder.path(), "run tiny --text nowhere.txt").exit_code, 2);
+  // What was trained on is known again, and nothing else is gone on with.
+  std::ofstream(folder.path() / "book.txt", std::ios::app) << "One line more.\n";
+  const Outcome resumed = run_program(
+      folder.path(),
+      "run --resume " +
+          std::filesystem::directory_iterator(folder.path() / "results/runs")->path().string());
+  EXPECT_EQ(resumed.exit_code, 2);
+  EXPECT_THAT(resumed.err, HasSubstr("is not the text that was planned with"));
+  EXPECT_EQ(std::count(resumed.err.begin(), resumed.err.end(), '\n'), 1) << resumed.err;
 }
 
 }  // namespace

@@ -205,6 +205,28 @@ TEST(Table, AVoidTaxShowsNoNumber) {
   EXPECT_THAT(text, HasSubstr("dqkv differs"));
 }
 
+TEST(Table, AnArmThatClaimsNothingHasNoTaxAndMayDiffer) {
+  Record record = not_reproducible();
+  record.verdict = make_verdict("no_claim", "");
+  record.arms[2].claims_reproducible = false;
+  const std::string text = table({record});
+  EXPECT_THAT(text, HasSubstr("No mode claims to reproduce its bits, so that no tax is judged."));
+  EXPECT_THAT(text, HasSubstr("none  claims nothing"));
+  EXPECT_THAT(text, Not(HasSubstr("DIFFER")));
+  EXPECT_THAT(text, Not(HasSubstr("void")));
+}
+
+TEST(Table, TheMachineIsThatOfTheFirstCaseThatRan) {
+  Record missing;
+  missing.case_id = "first";
+  missing.verdict = make_verdict("incomplete", "It was not started.");
+  const std::string text = table({missing, sample_record()});
+  EXPECT_THAT(text, testing::StartsWith("dettax 0.1.0  suite quick"));
+  EXPECT_THAT(text, HasSubstr("2 cases: 1 error, 1 pass"));
+  EXPECT_THAT(text, HasSubstr("exit code 4"));
+  EXPECT_THAT(table({missing}), testing::StartsWith("ERROR  first  (incomplete)"));
+}
+
 TEST(Table, NoRecordIsNoPass) {
   EXPECT_THAT(table({}), HasSubstr("exit code 77: everything was skipped"));
 }

@@ -180,6 +180,27 @@ TEST(Statistics, LessThanThreeRoundsGiveNoInterval) {
   EXPECT_FALSE(paired_ratio(det, {}, 0.95));
 }
 
+TEST(Statistics, TheDetectableTaxIsThatOfTheNoisierOfArmAndControl) {
+  std::vector<Block> fast, quiet, noisy;
+  for (int round = 0; round < 3; ++round) {
+    Block block;
+    block.round = round;
+    block.step_time_seconds = {{1.0}};
+    fast.push_back(block);
+    block.step_time_seconds = {{std::exp(0.001 * round)}};
+    quiet.push_back(block);
+    block.step_time_seconds = {{std::exp(0.01 * round)}};
+    noisy.push_back(block);
+  }
+  const double larger = min_detectable_ratio(noisy, fast, 0.95);
+  EXPECT_GT(larger, min_detectable_ratio(quiet, fast, 0.95));
+  const auto detectable = [&](const std::vector<Block>& arm, const std::vector<Block>& control) {
+    return estimate_tax("deterministic", arm, fast, control, 0.95)->min_detectable_overhead_ratio;
+  };
+  EXPECT_EQ(detectable(noisy, quiet), larger);
+  EXPECT_EQ(detectable(quiet, noisy), larger);
+}
+
 // Reference: log ratios 0, 0.01, 0.02: mean 0.01, s = 0.01, t(0.975, 2) = 4.302653.
 TEST(Statistics, TheIntervalIsThatOfStudent) {
   std::vector<Block> fast, det;

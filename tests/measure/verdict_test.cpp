@@ -50,6 +50,52 @@ TEST(Judge, AnEmulatedPrecisionPassesOnItsBitsAndHasNoTax) {
   EXPECT_EQ(judged(record, suite()).verdict.reason_code, "no_evidence");
 }
 
+TEST(Judge, ALimitBelowTheSmallestDetectableTaxIsNotMet) {
+  Record record = sample_record();
+  record.taxes[0].overhead_ratio = {0.98, 0.96, 1.0, 11};
+  record.taxes[0].control_ratio = Estimate{1.025, 0.963, 1.09, 11};
+  record.taxes[0].min_detectable_overhead_ratio = 1.09;
+  const Record blind = judged(record, suite(1.05));
+  EXPECT_EQ(blind.verdict.reason_code, "not_resolved");
+  EXPECT_THAT(blind.verdict.reason, HasSubstr("tells a tax from none only from +9.0 % on"));
+  ASSERT_TRUE(blind.verdict.seconds_needed);
+  EXPECT_GT(*blind.verdict.seconds_needed, 0);
+  EXPECT_EQ(judged(record, suite(1.09)).verdict.reason_code, "within_limit");
+  // What lies over the limit was seen.
+  record.taxes[0].overhead_ratio = {1.08, 1.06, 1.1, 11};
+  EXPECT_EQ(judged(record, suite(1.05)).verdict.reason_code, "over_limit");
+}
+
+TEST(Judge, ALimitOfNoTaxAtAllIsNeverShownToBeMet) {
+  Record record = sample_record();
+  record.taxes[0].overhead_ratio = {0.9, 0.89, 0.91, 4};
+  const Record judged_record = judged(record, suite(1.0));
+  EXPECT_EQ(judged_record.verdict.reason_code, "not_resolved");
+  EXPECT_FALSE(judged_record.verdict.seconds_needed);
+}
+
+TEST(Judge, AModeThatClaimsNothingIsNotJudged) {
+  Suite nothing = suite(1.10);
+  nothing.modes[0].claims_reproducible = false;
+  const Record record = judged(sample_record(), nothing);
+  EXPECT_EQ(record.verdict.reason_code, "no_claim");
+  EXPECT_EQ(record.verdict.exit_code, 3);
+  EXPECT_FALSE(record.taxes[0].published);
+  // Beside one that claims, it is neither judged nor published.
+  Suite both = suite(1.10);
+  Mode loose;
+  loose.name = "loose";
+  both.modes.push_back(loose);
+  Record two = sample_record();
+  two.taxes.push_back(two.taxes[0]);
+  two.taxes[1].arm = "loose";
+  two.taxes[1].overhead_ratio = {1.2, 1.19, 1.21, 4};
+  two = judged(two, both);
+  EXPECT_EQ(two.verdict.reason_code, "within_limit");
+  EXPECT_TRUE(two.taxes[0].published);
+  EXPECT_FALSE(two.taxes[1].published);
+}
+
 TEST(Judge, OverTheLimitFails) {
   EXPECT_EQ(judged(sample_record(), suite(1.005)).verdict.reason_code, "over_limit");
 }

@@ -346,6 +346,32 @@ TEST(BadInput, ATextMustBeAFileThatIsLongEnough) {
             at + "\"/dev/null\" is a pipe or a device; it must be a text file");
 }
 
+TEST(BadInput, ARelativeTextThatIsMissingSaysWhereItWasLookedFor) {
+  EXPECT_EQ(failure(text_case("no-such-text")),
+            ":5: cases.0.data.path: \"no-such-text\" does not exist in " +
+                std::filesystem::current_path().string());
+}
+
+TEST(BadInput, ATextThatChangedSinceItWasPlannedIsRefused) {
+  const TemporaryFile text("t.txt", std::string(65, 'x'));
+  const TemporaryFile plain("s.yaml", text_case(text.path()));
+  const Suite loaded = load_suite(plain.path());
+  EXPECT_EQ(loaded.cases[0].data.bytes, 65);
+  EXPECT_EQ(loaded.cases[0].data.hash.size(), 32U);
+  const TemporaryFile dumped("d.yaml", dump_suite(loaded));
+  EXPECT_EQ(load_suite(dumped.path()).hash, loaded.hash);
+  std::ofstream(text.path()) << std::string(64, 'x') << 'y';
+  EXPECT_NE(load_suite(plain.path()).hash, loaded.hash);
+  try {
+    load_suite(dumped.path());
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("is not the text that was planned with: its hash is "),
+              std::string::npos)
+        << error.what();
+  }
+}
+
 TEST(BadInput, ATextNeedsATokenForEveryByte) {
   const TemporaryFile text("t.txt", std::string(65, 'x'));
   EXPECT_EQ(

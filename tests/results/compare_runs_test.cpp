@@ -78,6 +78,126 @@ TEST(CompareRuns, LostEvidenceComesBeforeEverythingElse) {
   EXPECT_EQ(compare_runs({sample_record()}, {lost}, {}).exit_code, 5);
 }
 
+Record not_reproducible(const char* code = "not_reproducible") {
+  Record record = sample_record();
+  record.evidence.arms[1].reproducible = false;
+  record.evidence.arms[1].scopes[0].equal = false;
+  record.evidence.arms[1].scopes[0].first_difference = "step 0: dw differs";
+  record.taxes[0].published = false;
+  record.verdict = make_verdict(code, "deterministic.");
+  return record;
+}
+
+TEST(CompareRuns, AnArmThatIsVoidInBothRunsStaysVoid) {
+  const Comparison comparison = compare_runs({not_reproducible()}, {not_reproducible()}, {});
+  EXPECT_EQ(comparison.exit_code, 5);
+  EXPECT_EQ(row(comparison, "deterministic", "evidence").words,
+            "not reproducible, as before: its speed stays void; same_process: step 0: dw differs");
+  EXPECT_EQ(row(comparison, "deterministic", "overhead_ratio").status, Status::fail);
+}
+
+TEST(CompareRuns, AnArmThatClaimsNothingOwesNoEvidence) {  // twin of the above
+  Record record = not_reproducible("no_claim");
+  record.arms[2].claims_reproducible = false;
+  EXPECT_EQ(compare_runs({record}, {record}, {}).exit_code, 0);
+}
+
+TEST(CompareRuns, AModeThatEngagedInNeitherRunIsVoid) {
+  Record record = sample_record();
+  record.taxes[0].published = false;
+  record.verdict = make_verdict("mode_not_engaged", "deterministic.");
+  EXPECT_EQ(compare_runs({record}, {record}, {}).exit_code, 5);
+  record.verdict = make_verdict("emulated", "bf16 is emulated.");
+  EXPECT_EQ(compare_runs({record}, {record}, {}).exit_code, 0);
+}
+
+TEST(CompareRuns, TheSameCaseTwiceMustGiveEqualLedgers) {
+  Record other = sample_record();
+  other.evidence.arms[1].ledger_digest = std::string(32, 'c');
+  const Comparison comparison = compare_runs({sample_record()}, {other}, {});
+  EXPECT_EQ(comparison.exit_code, 5);
+  EXPECT_THAT(row(comparison, "deterministic", "evidence").words,
+              HasSubstr("the ledgers of the two runs differ: " + std::string(32, 'b')));
+  EXPECT_EQ(row(compare_runs({other}, {other}, {}), "deterministic", "evidence").words,
+            "reproducible as before, with equal ledgers in both runs");
+  other.environment.cpu_model = "Another CPU";
+  const Comparison forced = compare_runs({sample_record()}, {other}, {0.02, true});
+  EXPECT_EQ(forced.exit_code, 0);
+  EXPECT_THAT(row(forced, "deterministic", "evidence").words, HasSubstr("as they may"));
+}
+
+TEST(CompareRuns, TheFastArmsLedgersMayDiffer) {
+  Record other = sample_record();
+  other.evidence.arms[0].ledger_digest = std::string(32, 'c');
+  EXPECT_EQ(compare_runs({sample_record()}, {other}, {}).exit_code, 0);
+}
+
+// The step time of deterministic against one known exactly.
+ComparisonRow ratio_of(double value, double low, double high) {
+  Record base = sample_record(), fresh = sample_record();
+  base.arms[2].step_time_seconds = Estimate{1, 1, 1, 8};
+  fresh.arms[2].step_time_seconds = Estimate{value, low, high, 8};
+  return row(compare_runs({base}, {fresh}, {}), "deterministic", "step_time_seconds");
+}
+
+TEST(CompareRuns, AChangeThatMayLieWithinTheToleranceIsInconclusive) {
+  for (const double sign : {1.0, -1.0}) {
+    const double near = 1 + 0.0099 * sign, far = 1 + 0.0909 * sign;
+    const ComparisonRow found = ratio_of(1 + 0.05 * sign, std::min(near, far), std::max(near, far));
+    EXPECT_EQ(found.status, Status::inconclusive);
+    EXPECT_EQ(found.words, "a change, perhaps within the tolerance of 2.0 %, perhaps of 9.1 %");
+  }
+}
+
+TEST(CompareRuns, AChangeWithinTheToleranceIsSaidAndPasses) {
+  const ComparisonRow found = ratio_of(1.01, 1.005, 1.015);
+  EXPECT_EQ(found.status, Status::pass);
+  EXPECT_EQ(found.words, "a change within the tolerance");
+  EXPECT_EQ(ratio_of(1.0, 0.985, 1.015).words, "no change beyond the tolerance");
+}
+
+TEST(CompareRuns, WhatCouldHideIsTheFarEndOfTheInterval) {
+  EXPECT_EQ(ratio_of(1.05, 0.99, 1.12).words, "no change shown, but one of 12.0 % could hide");
+  EXPECT_EQ(ratio_of(0.95, 0.88, 1.01).words, "no change shown, but one of 12.0 % could hide");
+  EXPECT_EQ(ratio_of(1.02, 0.99, 1.05).words, "no change shown; one of 5.0 % at most could hide");
+}
+
+Record without_measurement(const char* code) {
+  Record record;
+  record.case_id = sample_record().case_id;
+  record.verdict = make_verdict(code, "");
+  return record;
+}
+
+TEST(CompareRuns, ACaseThatNeitherRunMeasuredIsARow) {
+  const Record incomplete = without_measurement("incomplete"),
+               skipped = without_measurement("refused");
+  const Comparison missing = compare_runs({incomplete}, {incomplete}, {});
+  EXPECT_EQ(missing.exit_code, 4);
+  ASSERT_EQ(missing.rows.size(), 1U);
+  EXPECT_THAT(missing.rows[0].words, HasSubstr("not measured in either run: The case was not run"));
+  EXPECT_EQ(compare_runs({skipped}, {skipped}, {}).exit_code, 77);
+  Record passed = sample_record();
+  passed.case_id = "another";
+  EXPECT_EQ(compare_runs({skipped, passed}, {skipped, passed}, {}).exit_code, 0);
+  EXPECT_EQ(compare_runs({incomplete, passed}, {incomplete, passed}, {}).exit_code, 4);
+  EXPECT_THAT(compare_runs({sample_record()}, {incomplete}, {}).rows.at(0).words,
+              HasSubstr("not measured in the new run"));
+}
+
+TEST(CompareRuns, AnotherTextIsRefusedAndTheSameAtAnotherPlaceIsNot) {
+  Record moved = sample_record(), other = sample_record();
+  moved.planned.data.path = "elsewhere.txt";
+  other.planned.data.hash = std::string(32, '0');
+  EXPECT_EQ(compare_runs({sample_record()}, {moved}, {}).exit_code, 0);
+  const Comparison refused = compare_runs({sample_record()}, {other}, {});
+  EXPECT_EQ(refused.exit_code, 4);
+  EXPECT_THAT(refused.provenance_differences,
+              testing::ElementsAre("text of tiny.fp32.dp2.t1.b8x64: 2048 bytes, hash " +
+                                   std::string(32, 'd') + " against 2048 bytes, hash " +
+                                   std::string(32, '0')));
+}
+
 TEST(CompareRuns, AnotherMachineIsRefusedUnlessForced) {
   Record other = sample_record();
   other.environment.cpu_model = "Another CPU";

@@ -96,7 +96,6 @@ TEST_F(Folder, KeepsRecordsInThePlannedOrder) {
   two.cases.push_back(two.cases[0]);
   two.cases[0].model.name = "zebra";
   RunFolder folder = RunFolder::create(parent_, two);
-  EXPECT_TRUE(folder.records().empty());
   for (size_t i : {size_t{1}, size_t{0}}) {
     Record one = record();
     one.planned = two.cases[i];
@@ -110,12 +109,58 @@ TEST_F(Folder, KeepsRecordsInThePlannedOrder) {
   EXPECT_FALSE(folder.record("another"));
 }
 
+TEST_F(Folder, APlannedCaseWithoutARecordIsIncompleteAndSaysWhy) {
+  RunFolder folder = RunFolder::create(parent_, suite());
+  const std::string id = record().case_id;
+  const auto reason = [&] {
+    const std::vector<Record> records = folder.records();
+    EXPECT_EQ(records.size(), 1U);
+    EXPECT_EQ(records.at(0).case_id, id);
+    EXPECT_EQ(records.at(0).run_id, folder.run_id());
+    EXPECT_EQ(records.at(0).verdict.exit_code, 4);
+    return records.at(0).verdict.reason;
+  };
+  EXPECT_THAT(reason(), HasSubstr("It was not started"));
+  folder.journal("started", id);
+  EXPECT_THAT(reason(), HasSubstr("still running or was killed"));
+  folder.journal("interrupted", id);
+  EXPECT_THAT(reason(), HasSubstr("It was interrupted"));
+  folder.journal("finished", id);
+  EXPECT_THAT(reason(), HasSubstr("The journal says that it was finished, but its record is no "
+                                  "longer in the run folder"));
+  folder.write_record(record());
+  EXPECT_EQ(folder.records().at(0).verdict.exit_code, 0);
+}
+
+TEST_F(Folder, OnlyOneProcessRunsIt) {
+  const RunFolder folder = RunFolder::create(parent_, suite());
+  {
+    const RunLock lock(folder.path());
+    try {
+      const RunLock second(folder.path());
+      FAIL();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::config);
+      EXPECT_EQ(error.what(),
+                folder.path().string() + ": is being run by process " + std::to_string(::getpid()));
+    }
+    EXPECT_EQ(RunFolder::open(folder.path()).records().size(), 1U);  // reading is free
+  }
+  EXPECT_NO_THROW(RunLock(folder.path()));
+}
+
 TEST_F(Folder, ADamagedRecordIsAnErrorAndNotAnAbsence) {
   RunFolder folder = RunFolder::create(parent_, suite());
   folder.write_record(record());
   const fs::path file = folder.path() / (record().case_id + ".json");
   fs::resize_file(file, fs::file_size(file) / 2);
-  EXPECT_THROW(folder.records(), Error);
+  try {
+    folder.records();
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr(file.string() + ": is not whole JSON"));
+    EXPECT_THAT(error.what(), HasSubstr("without this file, --resume runs the case again"));
+  }
 }
 
 TEST_F(Folder, TheJournalCountsAttemptsAndOutlivesATornLine) {

@@ -26,6 +26,7 @@ inline ArmResult sample_arm(const std::string& arm, const std::string& mode, dou
   result.arm = arm;
   result.mode = mode;
   result.mode_hash = "0123456789abcdef";
+  result.claims_reproducible = mode != "fast";
   result.knobs = {{"gemm", mode == "fast" ? "arrival" : "ordered"}, {"moe", "arrival"}};
   result.engaged = {{"gemm", mode == "fast" ? "arrival" : "ordered"}, {"moe", ""}};
   result.environment = {{"CUBLAS_WORKSPACE_CONFIG", ":4096:8"}};
@@ -86,6 +87,8 @@ inline Record sample_record() {
   record.planned.seed = 18446744073709551615ULL;
   record.planned.data.kind = "text";
   record.planned.data.path = "data/caf\xc3\xa9.txt";
+  record.planned.data.bytes = 2048;
+  record.planned.data.hash = std::string(32, 'd');
   record.environment = sample_environment();
   record.arms = {sample_arm("fast", "fast", 0.0123), sample_arm("control", "fast", 0.01231),
                  sample_arm("deterministic", "deterministic", 0.0125)};
