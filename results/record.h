@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "harness/plan/suite.h"
+#include "results/rank_place.h"
 
 namespace dettax {
 
@@ -86,6 +87,7 @@ struct ArmResult {
   std::string failure_code;  // of reason.h if this arm broke (non_finite, hang, ...); empty if it
                              // ran through
   std::string failure;       // with rank, step and op
+  std::vector<RankPlace> places;  // index = rank; empty if it never started
 };
 
 // Deterministic arm against fast.

@@ -92,6 +92,14 @@ void fields(Archive& archive, Contrast& value) {
 }
 
 template <class Archive>
+void fields(Archive& archive, RankPlace& value) {
+  archive("rank", value.rank);
+  archive("host", value.host);
+  archive("cores", value.cores);
+  archive("bound", value.bound);
+}
+
+template <class Archive>
 void fields(Archive& archive, ArmResult& value) {
   archive("arm", value.arm);
   archive("mode", value.mode);
@@ -111,6 +119,7 @@ void fields(Archive& archive, ArmResult& value) {
   archive("memory_estimate_bytes", value.memory_estimate_bytes);
   archive("failure_code", value.failure_code);
   archive("failure", value.failure);
+  archive("places", value.places);
 }
 
 template <class Archive>

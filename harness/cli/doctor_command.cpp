@@ -14,7 +14,10 @@
 #include "harness/base/format.h"
 #include "harness/cli/command.h"
 #include "harness/cli/run_path.h"
+#include "harness/comm/mpi_session.h"
 #include "harness/device/cpu/gemm.h"
+#include "harness/launch/launch_command.h"
+#include "harness/launch/machine.h"
 #include "harness/launch/memory.h"
 #include "harness/launch/rank_pool.h"
 #include "harness/plan/suite.h"
@@ -117,6 +120,19 @@ Finding check_output() {
   return {"results", Health::fine, fmt::format("runs go to {}", default_runs_folder().string())};
 }
 
+// What can start ranks as processes.
+Finding check_launchers() {
+  const auto variable = process_variables();
+  std::string words = why_no_mpi();
+  if (!words.empty()) return {"launchers", Health::missing, "threads alone: " + words};
+  const bool mpirun = !find_on_path("mpirun", variable).empty();
+  const bool srun = !find_on_path("srun", variable).empty();
+  words = fmt::format("threads{}{}; {}", mpirun ? ", mpirun" : "", srun ? ", srun" : "",
+                      find_machine().description);
+  return {"launchers", mpirun || srun ? Health::fine : Health::missing,
+          words + (mpirun ? "" : "; openmpi-bin has mpirun")};
+}
+
 // The arithmetic that everything else stands on.
 Finding check_arithmetic() {
   const float a = 0.1F;
@@ -144,7 +160,7 @@ std::vector<Finding> examine() {
       check_output(),
       check_arithmetic(),
       {"cuda", Health::missing, "this build has no CUDA part; cases with backend cuda are refused"},
-      {"mpi", Health::missing, "this build has no MPI launcher; ranks are threads of one process"}};
+      check_launchers()};
 }
 
 class DoctorCommand : public Command {

@@ -159,6 +159,7 @@ bool RunCommand::asks_for_text(const Streams& streams, ExitCode& code) const {
 
 ExitCode RunCommand::run(const Streams& streams) {
   // All that can be wrong with the command line is found before a folder is made.
+  require_single_start();
   check_questions();
   std::optional<double> budget_seconds;
   if (!options_.budget.empty()) budget_seconds = parse_duration("--budget", options_.budget);
@@ -181,7 +182,7 @@ ExitCode RunCommand::measure(const Suite& suite, RunFolder folder,
   launch.step_timeout_seconds = suite.measure.step_timeout_seconds;
   launch.interrupt = interrupts.descriptor();
   std::filesystem::create_directories(launch.log_folder);
-  const auto launcher = make_thread_launcher(launch);
+  const auto launcher = make_launcher(suite.launch, launch);
 
   RunProgress progress(streams.err, {is_terminal(STDERR_FILENO), terminal_width(STDERR_FILENO),
                                      options_.no_progress});

@@ -121,6 +121,7 @@ void declare_run_options(Options& options, RunOptions& values) {
     options.text(setting.flag, setting.placeholder, values.case_settings[setting.flag],
                  precision ? precision_help(setting.what) : setting.what);
   }
+  declare_launch_options(options, values.launch);
   options.text("--text", "FILE", values.text_file, "trains on the bytes of this file");
   options.text("--budget", "SECONDS|20m", values.budget, "time for the whole run");
   options.text("--output-dir", "DIR", values.output_folder,
@@ -149,6 +150,8 @@ Suite load_run_suite(const RunOptions& options) {
   if (!options.case_pattern.empty()) select_cases(suite, options.case_pattern);
   const std::vector<Override> settings = case_settings(options);
   if (changes_suite(options)) suite = with_overrides(suite, settings);
+  lay_over(suite, options.launch);
+  suite.hash = hash_text(dump_suite(suite));
   check_injections(suite);
   return suite;
 }

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/cli/launch_options.h"
 #include "harness/cli/options.h"
 #include "harness/plan/suite.h"
 
@@ -17,6 +18,7 @@ struct RunOptions {
   std::vector<std::string> modes;
   std::string case_pattern;
   std::map<std::string, std::string> case_settings;  // flag -> value, "" where it was not given
+  LaunchOptions launch;
   std::string text_file;
   std::string output_folder, resume, json_file;
   std::string budget;

@@ -77,7 +77,8 @@ std::string encode(const Welcome& value) {
   return dumped({{"heartbeat_seconds", value.heartbeat_seconds},
                  {"local_size", value.local_size},
                  {"spin", value.spin},
-                 {"cores", value.cores}},
+                 {"cores", value.cores},
+                 {"node_of_rank", value.node_of_rank}},
                 "welcome");
 }
 
@@ -104,6 +105,7 @@ Welcome decode_welcome(const std::string& line) {
     welcome.local_size = message.at("local_size").get<int>();
     welcome.spin = message.at("spin").get<bool>();
     welcome.cores = message.at("cores").get<std::vector<int>>();
+    welcome.node_of_rank = message.at("node_of_rank").get<std::vector<int>>();
     return welcome;
   });
 }

@@ -32,6 +32,7 @@ struct Welcome {
   int local_size = 1;            // ranks on this rank's machine
   bool spin = false;             // there is a core for every thread of them
   std::vector<int> cores;        // of each compute thread; empty: not bound
+  std::vector<int> node_of_rank;
   friend bool operator==(const Welcome&, const Welcome&) = default;
 };
 

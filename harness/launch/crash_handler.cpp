@@ -2,6 +2,9 @@
 
 #include <csignal>
 
+#include <sys/socket.h>
+
+#include "harness/launch/last_words.h"
 #include "harness/launch/rank_pool.h"
 
 namespace dettax {
@@ -11,6 +14,7 @@ namespace {
 // NOLINTBEGIN(cppcoreguidelines-avoid-non-const-global-variables)
 std::atomic<StatusPage::Layout*> crash_page{nullptr};
 std::atomic<const RankPool*> crash_pool{nullptr};
+std::atomic<int> crash_socket{-1};
 // NOLINTEND(cppcoreguidelines-avoid-non-const-global-variables)
 
 void on_fatal_signal(int number) {
@@ -18,6 +22,13 @@ void on_fatal_signal(int number) {
   if (page != nullptr) page->crashed_rank.store(RankPool::rank_of_this_thread());
   const RankPool* pool = crash_pool.load();
   if (pool != nullptr) pool->copy_positions();
+  const int socket = crash_socket.load();
+  if (page != nullptr && socket >= 0) {
+    const LastWordsLine line(number, page->ranks.front());
+    // If it does not go out the launcher sees the connection end.
+    [[maybe_unused]] const ssize_t n =
+        ::send(socket, line.data(), line.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  }
   // The handler was taken away by SA_RESETHAND: this ends the process with the same signal.
   ::raise(number);
 }
@@ -33,6 +44,8 @@ void note_crashes_in(StatusPage& page) {
     ::sigaction(number, &action, nullptr);
   }
 }
+
+void tell_crashes_to(int socket) { crash_socket.store(socket); }
 
 void note_crash_positions(const RankPool* pool) { crash_pool.store(pool); }
 

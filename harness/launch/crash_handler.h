@@ -10,6 +10,9 @@ class RankPool;
 // then ends the process as it would have. The page must outlive the process' work.
 void note_crashes_in(StatusPage& page);
 
+// A fatal signal also writes LastWords of the page's first rank to this socket; -1 ends it.
+void tell_crashes_to(int socket);
+
 // The pool whose ranks' positions a crash leaves in the page as well; null takes it away.
 void note_crash_positions(const RankPool* pool);
 

@@ -12,10 +12,7 @@ namespace dettax {
 namespace {
 
 std::string find_program(const std::string& name, const VariableLookup& variable) {
-  for (const std::string& folder : split(variable("PATH").value_or("/usr/bin:/bin"), ':')) {
-    const std::filesystem::path path = std::filesystem::path(folder) / name;
-    if (!folder.empty() && ::access(path.c_str(), X_OK) == 0) return path.string();
-  }
+  if (std::string path = find_on_path(name, variable); !path.empty()) return path;
   throw Error(ErrorKind::config,
               fmt::format("--launcher {}: there is no {} on PATH; dettax doctor says what is there",
                           name, name));
@@ -115,6 +112,14 @@ ProcessSpec rank_command(RankStarter starter, const GroupPlan& plan,
 
 std::string rank_variable_of(RankStarter starter) {
   return starter == RankStarter::mpirun ? "OMPI_COMM_WORLD_RANK" : "SLURM_PROCID";
+}
+
+std::string find_on_path(const std::string& name, const VariableLookup& variable) {
+  for (const std::string& folder : split(variable("PATH").value_or("/usr/bin:/bin"), ':')) {
+    const std::filesystem::path path = std::filesystem::path(folder) / name;
+    if (!folder.empty() && ::access(path.c_str(), X_OK) == 0) return path.string();
+  }
+  return "";
 }
 
 std::string own_program() {

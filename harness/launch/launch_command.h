@@ -33,6 +33,9 @@ ProcessSpec rank_command(RankStarter starter, const GroupPlan& plan,
 // The set of rank variables that ranks of this starter are to read.
 std::string rank_variable_of(RankStarter starter);
 
+// The file of a program on PATH; empty if there is none.
+std::string find_on_path(const std::string& name, const VariableLookup& variable);
+
 // This program's own file, which other hosts are to start as well.
 std::string own_program();
 

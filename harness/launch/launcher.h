@@ -7,17 +7,27 @@
 #include <string>
 #include <vector>
 
+#include "harness/launch/guards.h"
+#include "harness/launch/machine.h"
 #include "harness/launch/protocol.h"
 #include "harness/plan/suite.h"
+#include "results/rank_place.h"
 #include "results/record.h"
 
 namespace dettax {
+
+// What a machine said before and after a stretch of steps, and what the group used of it.
+struct HostLoad {
+  MachineSample before, after;
+  double cpu_seconds = 0;
+};
 
 // What a stretch of steps took.
 struct StepsRun {
   std::vector<std::vector<double>> step_time_seconds;  // [rank][step]
   double cpu_seconds = 0;                              // of all processes of the group
   FillTotals fills;                                    // of rank 0
+  std::vector<HostLoad> hosts;  // where the group is on other machines too; empty: on this one
 };
 
 // The processes of one arm, started with that arm's environment and alive until this goes. Between
@@ -41,13 +51,15 @@ class ArmGroup {
   virtual int64_t memory_peak_bytes() const = 0;       // of the largest process so far
   virtual int64_t process_id() const = 0;              // of rank 0's process
   virtual Fills fills_per_step() const { return {}; }  // mean over the steps run so far
+  virtual std::vector<RankPlace> places() const { return {}; }
 };
 
 struct LaunchSettings {
   std::string program = "/proc/self/exe";  // that serves as worker
   std::filesystem::path log_folder;        // takes <name>.log, the output of the processes
   double step_timeout_seconds = 60;
-  int interrupt = -1;  // descriptor that turns readable when all is to end; -1: none
+  int interrupt = -1;               // descriptor that turns readable when all is to end; -1: none
+  Binding binding = Binding::none;  // of compute threads to cores
 };
 
 class Launcher {

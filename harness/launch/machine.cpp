@@ -105,9 +105,16 @@ int visible_devices() {
   return count;
 }
 
-const std::vector<std::string>& binding_words() {
-  static const std::vector<std::string> words = {"none", "rank", "core"};
-  return words;
+const std::string& binding_word(Binding binding) {
+  static const std::array<std::string, 2> words = {"none", "core"};
+  return words.at(static_cast<size_t>(binding));
+}
+
+Binding find_binding(const std::string& word) {
+  for (const Binding binding : {Binding::none, Binding::core}) {
+    if (binding_word(binding) == word) return binding;
+  }
+  throw Error(ErrorKind::usage, fmt::format("binding \"{}\": must be none or core", word));
 }
 
 std::vector<int> cores_of_rank(Binding binding, const std::vector<int>& cores, int local_rank,
@@ -118,8 +125,7 @@ std::vector<int> cores_of_rank(Binding binding, const std::vector<int>& cores, i
     throw Error(ErrorKind::config,
                 fmt::format("binding {}: {} ranks x {} threads on one machine need {} cores, found "
                             "{}; use binding: none",
-                            binding_words()[static_cast<size_t>(binding)], local_size, threads,
-                            needed, cores.size()));
+                            binding_word(binding), local_size, threads, needed, cores.size()));
   }
   const auto first = cores.begin() + static_cast<std::ptrdiff_t>(local_rank) * threads;
   return {first, first + threads};

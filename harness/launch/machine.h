@@ -27,10 +27,11 @@ int visible_devices();
 // How compute threads are tied to cores.
 enum class Binding {
   none,  // where the system puts them
-  rank,  // a rank's threads share as many cores as they are, which are its own
-  core,  // each thread has a core
+  core,  // each thread has a core of its own
 };
-const std::vector<std::string>& binding_words();
+const std::string& binding_word(Binding binding);
+// Error{usage} for another word than none or core.
+Binding find_binding(const std::string& word);
 
 // Cores of the threads of a rank, the `local_rank`-th of `local_size` on its machine; empty for
 // Binding::none. Error{config} with both numbers where cores are too few.

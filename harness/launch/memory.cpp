@@ -48,11 +48,17 @@ int64_t available_memory_bytes() {
 int64_t case_memory_bytes(const Case& planned, const Suite& suite) {
   int64_t total = 2 * estimate_memory(planned, suite.fast).total();  // fast and control
   for (const Mode& mode : suite.modes) total += estimate_memory(planned, mode).total();
-  return total;
+  return total / (suite.launch.launcher == "threads" ? 1 : planned.topology.nodes);
 }
 
 std::optional<std::string> case_refusal(const Case& planned, const Suite& suite,
                                         int64_t available_bytes) {
+  if (planned.topology.nodes > 1 && suite.launch.launcher == "threads") {
+    return fmt::format(
+        "topology.nodes {}: threads are of one process on one node; use --launcher "
+        "mpirun or srun",
+        planned.topology.nodes);
+  }
   if (auto reason = crowding(planned, available_cores())) return reason;
   if (auto reason = refusal(planned, suite.fast, available_bytes)) return reason;
   for (const Mode& mode : suite.modes) {

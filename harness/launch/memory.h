@@ -12,7 +12,7 @@ namespace dettax {
 // more than the control group allows.
 int64_t available_memory_bytes();
 
-// All arms of a case are alive at once; bytes they need together.
+// All arms of a case are alive at once; bytes they need together on a node.
 int64_t case_memory_bytes(const Case& planned, const Suite& suite);
 
 // Why this case cannot run with this much memory, or nothing.

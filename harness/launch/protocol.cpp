@@ -132,7 +132,20 @@ std::string encode(const WorkerRequest& value) {
   return message.dump();
 }
 
+// As a list, in the order of the fields.
+json to_message(const MachineSample& sample) {
+  return {sample.time_seconds,     sample.busy_core_seconds, sample.steal_core_seconds,
+          sample.pressure_seconds, sample.frequency_hz,      sample.cores};
+}
+
+MachineSample machine_sample_from(const json& message) {
+  return {message.at(0).get<double>(), message.at(1).get<double>(), message.at(2).get<double>(),
+          message.at(3).get<double>(), message.at(4).get<double>(), message.at(5).get<int>()};
+}
+
 std::string encode(const Reply& value) {
+  json machine = json::array();
+  for (const MachineSample& sample : value.machine) machine.push_back(to_message(sample));
   const json message = {{"protocol", kProtocolVersion},
                         {"ok", value.ok},
                         {"kind", name_of(value.kind)},
@@ -142,7 +155,11 @@ std::string encode(const Reply& value) {
                         {"step_time_seconds", value.step_time_seconds},
                         {"cpu_seconds", value.cpu_seconds},
                         {"fills", {value.fills.count, value.fills.bytes, value.fills.time_ns}},
-                        {"memory_peak_bytes", value.memory_peak_bytes}};
+                        {"memory_peak_bytes", value.memory_peak_bytes},
+                        {"machine", std::move(machine)},
+                        {"ledger", value.ledger},
+                        {"found_step", value.found_step},
+                        {"found_op", value.found_op}};
   // A message of the operating system may hold bytes that are no UTF-8.
   return message.dump(-1, ' ', false, json::error_handler_t::replace);
 }
@@ -170,6 +187,12 @@ Reply decode_reply(const std::string& line) {
     const auto fills = message.at("fills").get<std::array<int64_t, 3>>();
     reply.fills = {fills[0], fills[1], fills[2]};
     reply.memory_peak_bytes = message.at("memory_peak_bytes").get<int64_t>();
+    for (const json& sample : message.at("machine")) {
+      reply.machine.push_back(machine_sample_from(sample));
+    }
+    reply.ledger = message.at("ledger").get<std::string>();
+    reply.found_step = message.at("found_step").get<int64_t>();
+    reply.found_op = message.at("found_op").get<int64_t>();
     return reply;
   } catch (const json::exception& error) {
     throw_malformed(error);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "harness/base/error.h"
+#include "harness/launch/guards.h"
 #include "harness/plan/case.h"
 #include "harness/train/fill_totals.h"
 
@@ -32,7 +33,7 @@ struct Steps {
   int count = 0;
 };
 struct WriteLedger {  // reset(seed), then a ledger over `steps` steps at the depth of ops, written
-                      // to `path`
+                      // to `path`, or into the reply where that is empty
   uint64_t seed = 0;
   int steps = 0;
   std::string path;
@@ -60,6 +61,9 @@ struct Reply {
   double cpu_seconds = 0;                              // used by the worker during this request
   FillTotals fills;                                    // of rank 0 during this request
   int64_t memory_peak_bytes = 0;
+  std::vector<MachineSample> machine;     // of Steps: before and after
+  std::string ledger;                     // of WriteLedger without a path: the file's text
+  int64_t found_step = -1, found_op = 0;  // of FindNonFinite: the place of what was found
 };
 
 std::string encode(const WorkerRequest& value);

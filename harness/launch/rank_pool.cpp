@@ -124,8 +124,34 @@ void RankPool::State::start_threads() {
   }
 }
 
-RankPool::RankPool(const ArmSpec& spec, StatusPage& page) : state_(std::make_unique<State>()) {
-  const int ranks = spec.planned.layout.ranks();
+namespace {
+
+// Cores of each rank's threads. Looked up before anything is bound.
+std::vector<std::vector<int>> cores_of_ranks(const PoolSettings& settings, int ranks, int threads) {
+  if (settings.lone) return {settings.lone->cores};
+  std::vector<std::vector<int>> cores(static_cast<size_t>(ranks));
+  if (settings.binding == Binding::none) return cores;
+  const Machine machine = find_machine();
+  for (int rank = 0; rank < ranks; ++rank) {
+    cores[static_cast<size_t>(rank)] =
+        cores_of_rank(settings.binding, machine.cores, rank, ranks, threads);
+  }
+  return cores;
+}
+
+std::vector<std::unique_ptr<Communicator>> connect_ranks(const PoolSettings& settings, int ranks,
+                                                         bool spin) {
+  if (!settings.lone) return make_thread_communicators(ranks, spin);
+  std::vector<std::unique_ptr<Communicator>> alone;
+  alone.push_back(settings.lone->connect());
+  return alone;
+}
+
+}  // namespace
+
+RankPool::RankPool(const ArmSpec& spec, StatusPage& page, const PoolSettings& settings)
+    : state_(std::make_unique<State>()) {
+  const int ranks = settings.lone ? 1 : spec.planned.layout.ranks();
   const int threads = spec.planned.topology.threads_per_rank;
   const uint64_t group_seed = std::random_device{}();
   if (ranks < 1 || ranks > StatusPage::kMaxRanks) {
@@ -133,22 +159,29 @@ RankPool::RankPool(const ArmSpec& spec, StatusPage& page) : state_(std::make_uni
                                                     ranks, StatusPage::kMaxRanks));
   }
   state_->planned = spec.planned;
-  state_->spin = ranks * threads <= available_cores();
-  auto communicators = make_thread_communicators(ranks, state_->spin);
-  for (int rank = 0; rank < ranks; ++rank) {
-    RankStatus& status = page.layout().ranks[static_cast<size_t>(rank)];
-    auto& context = state_->contexts.emplace_back(std::make_unique<RankContext>(rank, status));
-    context->communicator = std::move(communicators[static_cast<size_t>(rank)]);
+  state_->spin = settings.lone ? settings.lone->spin : ranks * threads <= available_cores();
+  const auto cores = cores_of_ranks(settings, ranks, threads);
+  auto communicators = connect_ranks(settings, ranks, state_->spin);
+  for (size_t i = 0; i < communicators.size(); ++i) {
+    const int rank = communicators[i]->rank();
+    auto& context =
+        state_->contexts.emplace_back(std::make_unique<RankContext>(rank, page.layout().ranks[i]));
+    context->communicator = std::move(communicators[i]);
   }
   try {
     state_->start_threads();
     run([&](RankContext& context) {
-      context.device = make_cpu_device(threads, state_->spin);
+      const auto& own = cores[static_cast<size_t>(context.rank - first_rank())];
+      if (!own.empty()) bind_this_thread({own.front()});
+      // All ranks alike, also those that are processes.
+      uint64_t common_seed = group_seed;
+      context.communicator->broadcast(&common_seed, sizeof common_seed, 0);
+      context.device = make_cpu_device(threads, state_->spin, own);
       context.train = std::make_unique<TrainStep>(spec.planned, spec.mode, *context.device,
                                                   *context.communicator);
       context.visible = context.train.get();
       context.faults =
-          std::make_unique<FaultInjector>(spec, context.rank, *context.device, group_seed);
+          std::make_unique<FaultInjector>(spec, context.rank, *context.device, common_seed);
     });
   } catch (...) {
     state_->end();
@@ -171,6 +204,7 @@ void RankPool::rebuild(const Mode& mode) {
 }
 
 int RankPool::size() const { return static_cast<int>(state_->contexts.size()); }
+int RankPool::first_rank() const { return state_->contexts.front()->rank; }
 bool RankPool::spins() const { return state_->spin; }
 
 void RankPool::run(const std::function<void(RankContext&)>& work) {
@@ -182,6 +216,7 @@ void RankPool::run(const std::function<void(RankContext&)>& work) {
   state_->wake.notify_all();
   const auto finished = [&] { return state_->busy == 0; };
   while (!state_->done.wait_for(lock, kSampleInterval, finished)) copy_positions();
+  copy_positions();  // where they stand while they wait for the next
   if (state_->first_error) std::rethrow_exception(state_->first_error);
 }
 

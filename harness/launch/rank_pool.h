@@ -3,10 +3,13 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "harness/comm/communicator.h"
 #include "harness/device/device.h"
 #include "harness/launch/fault.h"
+#include "harness/launch/machine.h"
 #include "harness/launch/protocol.h"
 #include "harness/launch/status_page.h"
 #include "harness/train/train_step.h"
@@ -26,12 +29,26 @@ struct RankContext {
   std::atomic<const TrainStep*> visible = nullptr;  // `train` once it is built, for other threads
 };
 
-// The ranks of a group as threads of this process. They sleep between calls of run().
+// The one rank of a group that this process has, where ranks are processes.
+struct LoneRank {
+  int rank = 0;
+  bool spin = false;       // there is a core for each thread of the ranks on this machine
+  std::vector<int> cores;  // of each compute thread; empty: not bound
+  std::function<std::unique_ptr<Communicator>()> connect;  // to the others; called once, by all
+};
+
+struct PoolSettings {
+  Binding binding = Binding::none;  // where all ranks are here
+  std::optional<LoneRank> lone;     // none: all ranks are threads of this process
+};
+
+// The ranks of a group that are in this process, as threads of it. They sleep between calls of
+// run().
 class RankPool {
  public:
   // Builds every rank's device and training step in the rank's own thread, so that memory lies
   // where it is used.
-  RankPool(const ArmSpec& spec, StatusPage& page);
+  RankPool(const ArmSpec& spec, StatusPage& page, const PoolSettings& settings = {});
   ~RankPool();
   RankPool(const RankPool&) = delete;
   RankPool& operator=(const RankPool&) = delete;
@@ -41,7 +58,8 @@ class RankPool {
   void rebuild(const Mode& mode);
 
   int size() const;
-  bool spins() const;  // idle threads poll for a moment: only where there is a core for each
+  int first_rank() const;  // of those that are here
+  bool spins() const;      // idle threads poll for a moment: only where there is a core for each
   // work(context) on every rank at once. The first exception aborts the group's communicators and
   // is rethrown when all have ended.
   void run(const std::function<void(RankContext&)>& work);

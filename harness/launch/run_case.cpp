@@ -174,6 +174,7 @@ void CaseRunner::start_arms() {
     try {
       arm.group = context_.launcher.start(arm.spec, arm.spec.arm);
       arm.result.engaged = arm.group->engaged();
+      arm.result.places = arm.group->places();
     } catch (const Error& error) {
       note_failure(arm, error, false);
     }

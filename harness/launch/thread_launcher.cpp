@@ -4,6 +4,7 @@
 
 #include "harness/launch/fill_mean.h"
 #include "harness/launch/launcher.h"
+#include "harness/launch/machine.h"
 #include "harness/launch/worker_process.h"
 
 namespace dettax {
@@ -14,19 +15,38 @@ constexpr double kLedgerStepFactor = 4;
 // Building and the first touch of all memory, over and above a step.
 constexpr double kPrepareFactor = 2;
 
+// Where the ranks of a worker will sit: it may use what this process may. Error{config} where the
+// cores are too few to bind to.
+std::vector<RankPlace> thread_places(const ArmSpec& spec, Binding binding) {
+  const Machine machine = find_machine();
+  const int ranks = spec.planned.layout.ranks();
+  std::vector<RankPlace> places;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const std::vector<int> bound =
+        cores_of_rank(binding, machine.cores, rank, ranks, spec.planned.topology.threads_per_rank);
+    places.push_back(
+        {rank, node_name(), core_list(bound.empty() ? machine.cores : bound), !bound.empty()});
+  }
+  return places;
+}
+
 class ThreadGroup : public ArmGroup {
  public:
   ThreadGroup(const ArmSpec& spec, const LaunchSettings& settings, const std::string& name)
       : spec_(spec),
         step_limit_seconds_(settings.step_timeout_seconds),
+        places_(thread_places(spec, settings.binding)),
         worker_(spec, settings, name) {
     engaged_ = checked(request::Prepare{spec}, kPrepareFactor, false).engaged;
+    engaged_["launcher"] = "threads";
+    engaged_["binding"] = binding_word(settings.binding);
   }
 
   const ArmSpec& spec() const override { return spec_; }
   const std::map<std::string, std::string>& engaged() const override { return engaged_; }
   int64_t memory_peak_bytes() const override { return memory_peak_bytes_; }
   int64_t process_id() const override { return worker_.pid(); }
+  std::vector<RankPlace> places() const override { return places_; }
   Fills fills_per_step() const override { return fills_.per_step(); }
 
   StepsRun run_steps(int steps) override {
@@ -34,7 +54,7 @@ class ThreadGroup : public ArmGroup {
     if (!reply.ok && reply.kind == ErrorKind::numeric) throw_non_finite(reply);
     throw_unless_ok(reply);
     fills_.add(reply.fills, steps);
-    return {std::move(reply.step_time_seconds), reply.cpu_seconds, reply.fills};
+    return {std::move(reply.step_time_seconds), reply.cpu_seconds, reply.fills, {}};
   }
 
   void write_ledger(uint64_t seed, int steps, const std::filesystem::path& path,
@@ -72,6 +92,7 @@ class ThreadGroup : public ArmGroup {
 
   ArmSpec spec_;
   double step_limit_seconds_;
+  std::vector<RankPlace> places_;
   WorkerProcess worker_;
   std::map<std::string, std::string> engaged_;
   int64_t memory_peak_bytes_ = 0;

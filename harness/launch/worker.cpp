@@ -103,9 +103,11 @@ class Stress {
   Device& device_;
 };
 
-class Worker {
+}  // namespace
+
+class RequestHandler::Worker {
  public:
-  explicit Worker(StatusPage& page) : page_(page) {}
+  Worker(StatusPage& page, PoolSettings settings) : page_(page), settings_(std::move(settings)) {}
   Worker(const Worker&) = delete;
   ~Worker() { note_crash_positions(nullptr); }
 
@@ -121,15 +123,18 @@ class Worker {
   std::map<std::string, std::string> engaged() const;
 
   StatusPage& page_;
+  const PoolSettings settings_;
   ArmSpec spec_;
   Mode mode_;  // that runs: the spec's, or that with one knob weakened
   std::unique_ptr<RankPool> pool_;
 };
 
-RankPool& Worker::pool() {
+RankPool& RequestHandler::Worker::pool() {
   if (!pool_) throw Error(ErrorKind::internal, "worker protocol: a request before prepare");
   return *pool_;
 }
+
+namespace {
 
 // Whether a case has anything for this knob to act on.
 bool acts(Knob knob, const Case& planned) {
@@ -144,8 +149,10 @@ bool acts(Knob knob, const Case& planned) {
   }
 }
 
+}  // namespace
+
 // What runs, as found here and not as asked: a variable that did not arrive shows as absent.
-std::map<std::string, std::string> Worker::engaged() const {
+std::map<std::string, std::string> RequestHandler::Worker::engaged() const {
   std::map<std::string, std::string> out;
   for (const KnobInfo& info : knob_table()) {
     out[std::string(info.name)] =
@@ -162,27 +169,30 @@ std::map<std::string, std::string> Worker::engaged() const {
   return out;
 }
 
-Reply Worker::handle(const request::Prepare& prepare) {
+Reply RequestHandler::Worker::handle(const request::Prepare& prepare) {
   spec_ = prepare.spec;
   mode_ = spec_.mode;
-  pool_ = std::make_unique<RankPool>(spec_, page_);
+  pool_ = std::make_unique<RankPool>(spec_, page_, settings_);
   note_crash_positions(pool_.get());
   Reply reply;
   reply.engaged = engaged();
   pool_->run([&](RankContext& context) {
     context.train->reset(spec_.planned.seed);
-    if (context.rank == 0) reply.engaged["device"] = context.device->description();
+    if (context.rank == pool_->first_rank())
+      reply.engaged["device"] = context.device->description();
   });
   return reply;
 }
 
-Reply Worker::handle(const request::Steps& steps) {
+Reply RequestHandler::Worker::handle(const request::Steps& steps) {
   Reply reply;
   reply.step_time_seconds.resize(static_cast<size_t>(pool().size()));
+  const int first_rank = pool().first_rank();
+  reply.machine.push_back(sample_machine());
   const double cpu_before = cpu_seconds_used();
   pool().run([&](RankContext& context) {
     const FillTotals fills_before = context.train->fills();
-    auto& times = reply.step_time_seconds[static_cast<size_t>(context.rank)];
+    auto& times = reply.step_time_seconds[static_cast<size_t>(context.rank - first_rank)];
     times.reserve(static_cast<size_t>(steps.count));
     context.communicator->barrier();  // all are awake before the first step is timed
     for (int i = 0; i < steps.count; ++i) {
@@ -190,7 +200,7 @@ Reply Worker::handle(const request::Steps& steps) {
       times.push_back(timed_step(context, result));
       if (result.finite) continue;
       // Loss and norm are sums over the group: every rank stops here.
-      if (context.rank == 0) {
+      if (context.rank == first_rank) {
         reply.ok = false;
         reply.kind = ErrorKind::numeric;
         reply.step = context.train->steps_done() - 1;
@@ -200,13 +210,14 @@ Reply Worker::handle(const request::Steps& steps) {
       }
       break;
     }
-    if (context.rank == 0) reply.fills = difference(context.train->fills(), fills_before);
+    if (context.rank == first_rank) reply.fills = difference(context.train->fills(), fills_before);
   });
   reply.cpu_seconds = cpu_seconds_used() - cpu_before;
+  reply.machine.push_back(sample_machine());
   return reply;
 }
 
-Reply Worker::handle(const request::WriteLedger& ledger) {
+Reply RequestHandler::Worker::handle(const request::WriteLedger& ledger) {
   Ledger out;
   out.case_id = spec_.planned.id();
   out.mode = mode_.name;
@@ -219,28 +230,37 @@ Reply Worker::handle(const request::WriteLedger& ledger) {
   out.ranks.resize(static_cast<size_t>(pool().size()));
   pool().run([&](RankContext& context) {
     const Stress stress(*context.device, ledger.stress, context.rank);
-    out.ranks[static_cast<size_t>(context.rank)] =
+    out.ranks[static_cast<size_t>(context.rank - pool_->first_rank())] =
         record_ledger(*context.train, *context.device, ledger.seed, ledger.steps,
                       [&] { return step_with_faults(context, FaultInjector::Steps::ledger); });
   });
   std::ostringstream text;
   write_ledger(text, out);
-  write_file_atomically(ledger.path, text.str());
-  return {};
+  Reply reply;
+  if (ledger.path.empty()) {  // other ranks' parts are elsewhere
+    reply.ledger = text.str();
+  } else {
+    write_file_atomically(ledger.path, text.str());
+  }
+  return reply;
 }
 
-Reply Worker::handle(const request::Weaken& weaken) {
+Reply RequestHandler::Worker::handle(const request::Weaken& weaken) {
   mode_ = weakened(spec_.mode, knob_named(weaken.knob));
   pool().rebuild(mode_);
   return {};
 }
+
+namespace {
 
 std::string describe(const NonFiniteFinding& finding, int rank) {
   return fmt::format("first in step {}, rank {}, op {}, tensor {} ({} of {} values)", finding.step,
                      rank, finding.path, finding.tensor, finding.bad, finding.total);
 }
 
-Reply Worker::handle(const request::FindNonFinite& find) {
+}  // namespace
+
+Reply RequestHandler::Worker::handle(const request::FindNonFinite& find) {
   std::vector<std::optional<NonFiniteFinding>> found(static_cast<size_t>(pool().size()));
   pool().run([&](RankContext& context) {
     NonFiniteObserver observer(*context.device);
@@ -254,7 +274,7 @@ Reply Worker::handle(const request::FindNonFinite& find) {
       step_with_faults(context);
     }
     context.train->observe(nullptr);
-    found[static_cast<size_t>(context.rank)] = observer.first();
+    found[static_cast<size_t>(context.rank - pool_->first_rank())] = observer.first();
   });
   // The earliest over all ranks: a collective spreads it to the others.
   Reply reply;
@@ -267,10 +287,14 @@ Reply Worker::handle(const request::FindNonFinite& find) {
     const std::pair place{finding.step, finding.op_index};
     if (place >= earliest) continue;
     earliest = place;
-    reply.message = describe(finding, static_cast<int>(rank));
+    reply.message = describe(finding, pool_->first_rank() + static_cast<int>(rank));
+    reply.found_step = finding.step;
+    reply.found_op = finding.op_index;
   }
   return reply;
 }
+
+namespace {
 
 int64_t memory_peak_bytes() {
   std::ifstream status("/proc/self/status");
@@ -290,10 +314,16 @@ Reply failure(ErrorKind kind, const std::string& message) {
   return reply;
 }
 
-Reply answer(Worker& worker, const WorkerRequest& request) {
+}  // namespace
+
+RequestHandler::RequestHandler(StatusPage& page, PoolSettings settings)
+    : worker_(std::make_unique<Worker>(page, std::move(settings))) {}
+RequestHandler::~RequestHandler() = default;
+
+Reply RequestHandler::answer(const WorkerRequest& request) {
   Reply reply;
   try {
-    reply = std::visit([&](const auto& what) { return worker.handle(what); }, request);
+    reply = std::visit([&](const auto& what) { return worker_->handle(what); }, request);
   } catch (const Error& error) {
     reply = failure(error.kind(), error.what());
   } catch (const std::bad_alloc&) {
@@ -305,17 +335,15 @@ Reply answer(Worker& worker, const WorkerRequest& request) {
   return reply;
 }
 
-}  // namespace
-
-void run_worker(Channel channel, StatusPage page) {
+void run_worker(Channel channel, StatusPage page, const PoolSettings& settings) {
   note_crashes_in(page);
-  Worker worker(page);
+  RequestHandler handler(page, settings);
   for (;;) {
     const Channel::Received received = channel.receive();
     if (received.event != Channel::Event::line) return;  // the launcher is gone
     const WorkerRequest request = decode_request(received.line);
     const bool last = std::holds_alternative<request::Exit>(request);
-    if (!channel.send(encode(answer(worker, request))) || last) return;
+    if (!channel.send(encode(handler.answer(request))) || last) return;
   }
 }
 

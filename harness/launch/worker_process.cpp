@@ -46,7 +46,7 @@ Process start_process(const ArmSpec& spec, const LaunchSettings& settings, const
                       int socket, int page) {
   ProcessSpec process;
   process.program = settings.program;
-  process.arguments = {"worker"};
+  process.arguments = {"worker", "--binding", binding_word(settings.binding)};
   process.environment = spec.mode.environment;
   process.descriptors = {socket, page};
   process.output = settings.log_folder / (name + ".log");

@@ -27,10 +27,6 @@ Reason unsupported_part(const Case& planned) {
     return fmt::format("precision {} is not available on the {} backend yet; use {}",
                        to_string(planned.precision), to_string(planned.backend), words_of(usable));
   }
-  if (planned.topology.nodes > 1) {
-    return fmt::format("topology.nodes {} is not available yet; ranks are threads of one process",
-                       planned.topology.nodes);
-  }
   if (planned.model.moe) {
     return fmt::format("model {} has experts, which are not available yet", planned.model.name);
   }

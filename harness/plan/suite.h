@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "harness/plan/case.h"
+#include "harness/plan/launch_plan.h"
 #include "harness/plan/override.h"
 
 namespace dettax {
@@ -51,6 +52,7 @@ struct Suite {
   MeasureSettings measure;
   EvidenceSettings evidence;
   Thresholds thresholds;
+  LaunchPlan launch;
   std::string hash;  // over everything above
 };
 

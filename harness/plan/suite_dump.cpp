@@ -166,15 +166,18 @@ Yaml suite_yaml(const Suite& suite) {
     cases.push_back(std::move(planned));
   }
   const auto& limit = suite.thresholds.max_overhead_ratio;
-  return yaml_map(
-      {{"name", text(suite.name)},
-       {"description", text(suite.description)},
-       {"fast", mode_yaml(suite.fast)},
-       {"modes", yaml_list(std::move(modes))},
-       {"measure", measure_yaml(suite.measure)},
-       {"evidence", evidence_yaml(suite.evidence)},
-       {"thresholds", yaml_map({{"max_overhead_ratio", limit ? number(*limit) : Yaml{}}})},
-       {"cases", yaml_list(std::move(cases))}});
+  Yaml whole =
+      yaml_map({{"name", text(suite.name)},
+                {"description", text(suite.description)},
+                {"fast", mode_yaml(suite.fast)},
+                {"modes", yaml_list(std::move(modes))},
+                {"measure", measure_yaml(suite.measure)},
+                {"evidence", evidence_yaml(suite.evidence)},
+                {"thresholds", yaml_map({{"max_overhead_ratio", limit ? number(*limit) : Yaml{}}})},
+                {"cases", yaml_list(std::move(cases))}});
+  // Left out where it says nothing, so that the hash of a suite of one process stays what it was.
+  if (suite.launch != LaunchPlan{}) whole.entries.emplace_back("launch", launch_yaml(suite.launch));
+  return whole;
 }
 
 std::string dump_suite(const Suite& suite) { return emit_yaml(suite_yaml(suite)); }

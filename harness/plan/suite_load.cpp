@@ -154,6 +154,9 @@ Suite read_suite(const Yaml& root, const std::string& default_name) {
   read_measure(reader, suite.measure);
   read_evidence(reader, suite.evidence);
   read_thresholds(reader, suite.thresholds);
+  if (const Yaml* launch = reader.find("launch")) {
+    suite.launch = read_launch(*launch, reader.path("launch"));
+  }
   read_all_cases(reader, suite);
   reader.finish();
   const Yaml* name = root.find("name");

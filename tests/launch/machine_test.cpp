@@ -38,7 +38,7 @@ TEST(Binding, GivesEachRankItsOwnCores) {
   const std::vector<int> cores = {0, 1, 2, 3, 8, 9};
   EXPECT_THAT(cores_of_rank(Binding::none, cores, 1, 3, 2), IsEmpty());
   EXPECT_THAT(cores_of_rank(Binding::core, cores, 0, 3, 2), ElementsAre(0, 1));
-  EXPECT_THAT(cores_of_rank(Binding::rank, cores, 2, 3, 2), ElementsAre(8, 9));
+  EXPECT_THAT(cores_of_rank(Binding::core, cores, 2, 3, 2), ElementsAre(8, 9));
 }
 
 TEST(Binding, RefusesTooFewCoresWithBothNumbers) {
