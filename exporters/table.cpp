@@ -11,6 +11,7 @@
 #include "exporters/text_layout.h"
 #include "exporters/words.h"
 #include "harness/base/format.h"
+#include "harness/base/text.h"
 #include "harness/plan/crowding.h"
 #include "results/reason.h"
 
@@ -84,8 +85,34 @@ class CaseBlock {
     if (model.layers < model.published_layers)
       line(fmt::format("proxy: {} of the {} layers of {} ran", model.layers, model.published_layers,
                        model.name));
-    const std::string crowd = oversubscription(record_.planned, record_.environment.cores);
+    topology();
+    const std::string crowd = oversubscription(on_this_node(), record_.environment.cores);
     if (!crowd.empty()) line(crowd);
+  }
+
+  const std::string& engaged(const char* what) const {
+    static const std::string nothing;
+    for (const ArmResult& arm : record_.arms) {
+      const auto found = arm.engaged.find(what);
+      if (found != arm.engaged.end()) return found->second;
+    }
+    return nothing;
+  }
+
+  // Nodes and links that are not there.
+  void topology() {
+    std::vector<std::string> emulated;
+    if (engaged("nodes").find("emulated") != std::string::npos)
+      emulated.push_back("nodes " + engaged("nodes"));
+    if (!engaged("links").empty()) emulated.push_back("links " + engaged("links"));
+    if (!emulated.empty()) line("topology: " + join(emulated, "; "));
+  }
+
+  // Threads of one process share its node, whatever nodes they stand for.
+  Case on_this_node() const {
+    Case planned = record_.planned;
+    if (engaged("launcher") == "threads") planned.topology.ranks_per_node = planned.layout.ranks();
+    return planned;
   }
 
   void injections() {

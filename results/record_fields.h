@@ -252,10 +252,18 @@ void fields(Archive& archive, Layout& value) {
 }
 
 template <class Archive>
+void fields(Archive& archive, Link& value) {
+  archive("latency_seconds", value.latency_seconds);
+  archive("bytes_per_second", value.bytes_per_second);
+}
+
+template <class Archive>
 void fields(Archive& archive, Topology& value) {
   archive("nodes", value.nodes);
   archive("ranks_per_node", value.ranks_per_node);
   archive("threads_per_rank", value.threads_per_rank);
+  archive("intra_node", value.intra_node);
+  archive("inter_node", value.inter_node);
 }
 
 template <class Archive>

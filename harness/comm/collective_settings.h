@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "harness/plan/link.h"
+
 namespace dettax {
 
 // How all-reduce, reduce-scatter and all-gather go about it. What the sum is added in under
@@ -25,13 +27,6 @@ enum class Algorithm { direct, ring, tree, halving, hierarchical };
 inline constexpr int kAlgorithms = 5;
 std::string_view algorithm_name(Algorithm algorithm);
 std::optional<Algorithm> find_algorithm(std::string_view name);
-
-// What a transfer takes at least. Zero: as fast as it goes.
-struct Link {
-  double latency_seconds = 0;
-  double bytes_per_second = 0;
-  bool limited() const { return latency_seconds > 0 || bytes_per_second > 0; }
-};
 
 struct CollectiveSettings {
   Algorithm algorithm = Algorithm::direct;

@@ -31,7 +31,7 @@ class MpiSession {
 
   // All ranks as one group; called by all at once. No nodes in the settings: those of the hosts.
   // `spin`: poll while waiting, else sleep between looks; switch it off when ranks and their
-  // compute threads outnumber cores. Links can be emulated on one host only.
+  // compute threads outnumber cores. Links can be emulated on one machine only.
   std::unique_ptr<Communicator> communicator(bool spin, CollectiveSettings settings = {});
 
  private:

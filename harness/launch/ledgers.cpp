@@ -24,7 +24,11 @@ void add_rank_variant(std::vector<Variant>& out, const Case& planned, int dp, in
   Variant variant{planned, fmt::format("dp {}, micro-batch {}", dp, micro)};
   variant.planned.layout.dp = dp;
   variant.planned.batch.micro = micro;
-  variant.planned.topology.ranks_per_node = variant.planned.layout.ranks();
+  Topology& topology = variant.planned.topology;
+  const int ranks = variant.planned.layout.ranks();
+  if (ranks % topology.nodes != 0) topology.nodes = 1;
+  if (topology.nodes == 1) topology.inter_node = {};
+  topology.ranks_per_node = ranks / topology.nodes;
   if (layout_refusal(variant.planned)) return;
   out.push_back(std::move(variant));
 }

@@ -45,24 +45,29 @@ int64_t available_memory_bytes() {
   return std::min(kernel_available_bytes(), control_group_available_bytes());
 }
 
+Case on_its_node(const Case& planned, const Suite& suite) {
+  Case placed = planned;
+  if (suite.launch.launcher == "threads") {
+    placed.topology.nodes = 1;
+    placed.topology.ranks_per_node = planned.layout.ranks();
+  }
+  return placed;
+}
+
 int64_t case_memory_bytes(const Case& planned, const Suite& suite) {
-  int64_t total = 2 * estimate_memory(planned, suite.fast).total();  // fast and control
-  for (const Mode& mode : suite.modes) total += estimate_memory(planned, mode).total();
-  return total / (suite.launch.launcher == "threads" ? 1 : planned.topology.nodes);
+  const Case placed = on_its_node(planned, suite);
+  int64_t total = 2 * estimate_memory(placed, suite.fast).total();  // fast and control
+  for (const Mode& mode : suite.modes) total += estimate_memory(placed, mode).total();
+  return total;
 }
 
 std::optional<std::string> case_refusal(const Case& planned, const Suite& suite,
                                         int64_t available_bytes) {
-  if (planned.topology.nodes > 1 && suite.launch.launcher == "threads") {
-    return fmt::format(
-        "topology.nodes {}: threads are of one process on one node; use --launcher "
-        "mpirun or srun",
-        planned.topology.nodes);
-  }
-  if (auto reason = crowding(planned, available_cores())) return reason;
-  if (auto reason = refusal(planned, suite.fast, available_bytes)) return reason;
+  const Case placed = on_its_node(planned, suite);
+  if (auto reason = crowding(placed, available_cores())) return reason;
+  if (auto reason = refusal(placed, suite.fast, available_bytes)) return reason;
   for (const Mode& mode : suite.modes) {
-    if (auto reason = refusal(planned, mode, available_bytes)) return reason;
+    if (auto reason = refusal(placed, mode, available_bytes)) return reason;
   }
   const int64_t needed = case_memory_bytes(planned, suite);
   if (needed <= available_bytes) return std::nullopt;

@@ -12,6 +12,10 @@ namespace dettax {
 // more than the control group allows.
 int64_t available_memory_bytes();
 
+// The case as one node of it is: with ranks as threads all of them are here, whatever nodes they
+// stand for.
+Case on_its_node(const Case& planned, const Suite& suite);
+
 // All arms of a case are alive at once; bytes they need together on a node.
 int64_t case_memory_bytes(const Case& planned, const Suite& suite);
 

@@ -66,6 +66,8 @@ class ProcessGroup : public ArmGroup {
     engaged_["launcher"] = to_string(process_settings.starter);
     engaged_["binding"] = binding_word(process_settings.binding);
     engaged_["nodes"] = nodes_words();
+    const Topology& topology = spec.planned.topology;
+    if (topology.emulates_links()) engaged_["links"] = link_words(topology) + " (emulated)";
   }
 
   const ArmSpec& spec() const override { return spec_; }

@@ -139,11 +139,19 @@ std::vector<std::vector<int>> cores_of_ranks(const PoolSettings& settings, int r
   return cores;
 }
 
-std::vector<std::unique_ptr<Communicator>> connect_ranks(const PoolSettings& settings, int ranks,
+std::vector<std::unique_ptr<Communicator>> connect_ranks(const PoolSettings& settings,
+                                                         const Topology& topology, int ranks,
                                                          bool spin) {
-  if (!settings.lone) return make_thread_communicators(ranks, spin);
+  if (!settings.lone) {
+    CollectiveSettings collectives;
+    for (int rank = 0; topology.nodes > 1 && rank < ranks; ++rank)
+      collectives.node_of_rank.push_back(rank / topology.ranks_per_node);
+    collectives.intra_node = topology.intra_node;
+    collectives.inter_node = topology.inter_node;
+    return make_thread_communicators(ranks, spin, collectives);
+  }
   std::vector<std::unique_ptr<Communicator>> alone;
-  alone.push_back(settings.lone->connect());
+  alone.push_back(settings.lone->connect(topology));
   return alone;
 }
 
@@ -161,7 +169,7 @@ RankPool::RankPool(const ArmSpec& spec, StatusPage& page, const PoolSettings& se
   state_->planned = spec.planned;
   state_->spin = settings.lone ? settings.lone->spin : ranks * threads <= available_cores();
   const auto cores = cores_of_ranks(settings, ranks, threads);
-  auto communicators = connect_ranks(settings, ranks, state_->spin);
+  auto communicators = connect_ranks(settings, spec.planned.topology, ranks, state_->spin);
   for (size_t i = 0; i < communicators.size(); ++i) {
     const int rank = communicators[i]->rank();
     auto& context =

@@ -34,7 +34,8 @@ struct LoneRank {
   int rank = 0;
   bool spin = false;       // there is a core for each thread of the ranks on this machine
   std::vector<int> cores;  // of each compute thread; empty: not bound
-  std::function<std::unique_ptr<Communicator>()> connect;  // to the others; called once, by all
+  // To the others, over the links of the topology; called once, by all.
+  std::function<std::unique_ptr<Communicator>(const Topology&)> connect;
 };
 
 struct PoolSettings {

@@ -146,7 +146,8 @@ void LauncherLine::read() {
 // MPI is initialised when training is prepared, not before: hosts that cannot reach each other are
 // then told by a launcher that hears of all of them.
 std::unique_ptr<Communicator> connect(std::unique_ptr<MpiSession>& session,
-                                      const RankVariables& variables, const Welcome& welcome) {
+                                      const RankVariables& variables, const Welcome& welcome,
+                                      const Topology& topology) {
   session = std::make_unique<MpiSession>();
   if (session->rank() != variables.rank || session->size() != variables.size) {
     throw Error(ErrorKind::infrastructure,
@@ -155,6 +156,8 @@ std::unique_ptr<Communicator> connect(std::unique_ptr<MpiSession>& session,
   }
   CollectiveSettings settings;
   settings.node_of_rank = welcome.node_of_rank;
+  settings.intra_node = topology.intra_node;
+  settings.inter_node = topology.inter_node;
   return session->communicator(welcome.spin, settings);
 }
 
@@ -179,8 +182,9 @@ void run_rank_worker(const std::string& addresses, const std::string& rank_varia
   LauncherLine line(std::move(channel), page, welcome.heartbeat_seconds);
   std::unique_ptr<MpiSession> session;  // outlives the communicators of the ranks
   PoolSettings settings;
-  settings.lone = LoneRank{variables.rank, welcome.spin, welcome.cores,
-                           [&] { return connect(session, variables, welcome); }};
+  settings.lone = LoneRank{
+      variables.rank, welcome.spin, welcome.cores,
+      [&](const Topology& topology) { return connect(session, variables, welcome, topology); }};
   RequestHandler handler(page, std::move(settings));
   for (bool last = false; !last;) {
     const WorkerRequest request = decode_request(line.next());

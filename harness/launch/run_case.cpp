@@ -52,7 +52,7 @@ std::vector<ArmSpec> arm_specs(const Case& planned, const Suite& suite) {
   return specs;
 }
 
-ArmResult planned_result(const ArmSpec& spec) {
+ArmResult planned_result(const ArmSpec& spec, const Suite& suite) {
   ArmResult result;
   result.arm = spec.arm;
   result.mode = spec.mode.name;
@@ -60,7 +60,8 @@ ArmResult planned_result(const ArmSpec& spec) {
   result.claims_reproducible = spec.mode.claims_reproducible;
   result.environment = spec.mode.environment;
   result.environment_before = standing_values(spec.mode.environment);
-  result.memory_estimate_bytes = estimate_memory(spec.planned, spec.mode).total();
+  result.memory_estimate_bytes =
+      estimate_memory(on_its_node(spec.planned, suite), spec.mode).total();
   for (const KnobInfo& info : knob_table()) {
     result.knobs[std::string(info.name)] = knob_value(spec.mode.knobs, info.knob);
   }
@@ -115,7 +116,7 @@ Record CaseRunner::run() {
     return std::move(record_);
   }
   for (ArmSpec& spec : arm_specs(planned_, suite_)) {
-    ArmResult result = planned_result(spec);
+    ArmResult result = planned_result(spec, suite_);
     arms_.push_back({std::move(spec), std::move(result), nullptr});
   }
   try {

@@ -40,6 +40,10 @@ class ThreadGroup : public ArmGroup {
     engaged_ = checked(request::Prepare{spec}, kPrepareFactor, false).engaged;
     engaged_["launcher"] = "threads";
     engaged_["binding"] = binding_word(settings.binding);
+    const Topology& topology = spec.planned.topology;
+    engaged_["nodes"] =
+        topology.nodes == 1 ? "1" : fmt::format("{} (emulated in one process)", topology.nodes);
+    if (topology.emulates_links()) engaged_["links"] = link_words(topology) + " (emulated)";
   }
 
   const ArmSpec& spec() const override { return spec_; }

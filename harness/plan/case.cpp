@@ -4,6 +4,9 @@
 
 #include <fmt/format.h>
 
+#include "harness/base/format.h"
+#include "harness/base/text.h"
+
 namespace dettax {
 namespace {
 
@@ -83,6 +86,24 @@ double flops_per_step(const Model& model, int64_t tokens, int64_t sequence_lengt
   const double attention = 6.0 * static_cast<double>(model.layers * model.heads * widths) *
                            static_cast<double>(sequence_length) / 2;
   return static_cast<double>(tokens) * (6.0 * static_cast<double>(weights) + attention);
+}
+
+namespace {
+
+std::string words(const Link& link, const std::string& where) {
+  std::vector<std::string> parts;
+  if (link.bytes_per_second > 0) parts.push_back(format_bytes(link.bytes_per_second) + "/s");
+  if (link.latency_seconds > 0) parts.push_back(format_seconds(link.latency_seconds));
+  return where + " " + join(parts, " and ");
+}
+
+}  // namespace
+
+std::string link_words(const Topology& topology) {
+  std::vector<std::string> links;
+  if (topology.intra_node.limited()) links.push_back(words(topology.intra_node, "inside a node"));
+  if (topology.inter_node.limited()) links.push_back(words(topology.inter_node, "between nodes"));
+  return join(links, ", ");
 }
 
 std::string Case::id() const {

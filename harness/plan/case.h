@@ -8,6 +8,7 @@
 
 #include "harness/plan/knobs.h"
 #include "harness/plan/layout.h"
+#include "harness/plan/link.h"
 
 namespace dettax {
 
@@ -76,7 +77,13 @@ struct Topology {
   int nodes = 1;
   int ranks_per_node = 1;
   int threads_per_rank = 1;
+  // Links that are emulated on one machine. What one rank sends inside its node, and what one node
+  // sends to others, shares one each.
+  Link intra_node, inter_node;
+  bool emulates_links() const { return intra_node.limited() || inter_node.limited(); }
 };
+// "between nodes 125 MB/s and 50 us"; empty where none is emulated.
+std::string link_words(const Topology& topology);
 
 enum class Precision { fp32, tf32, bf16, fp16, fp8_cs, fp8_ds, fp8_mx, nvfp4 };
 enum class Backend { cpu, cuda };

@@ -37,6 +37,27 @@ void read_batch(MapReader& reader, Case& planned) {
   }
 }
 
+// Bounds that keep a step from lasting for ever by a slip of the pen.
+void read_link(MapReader& links, const std::string& key, Link& link) {
+  const Yaml* node = links.find(key);
+  if (node == nullptr) return;
+  MapReader keys(*node, links.path(key));
+  keys.number("bytes_per_second", link.bytes_per_second, {0, 1e15});
+  keys.number("latency_seconds", link.latency_seconds, {0, 10});
+  keys.finish();
+}
+
+void read_links(MapReader& reader, Topology& topology) {
+  const Yaml* node = reader.find("links");
+  if (node == nullptr) return;
+  MapReader links(*node, reader.path("links"));
+  read_link(links, "intra_node", topology.intra_node);
+  read_link(links, "inter_node", topology.inter_node);
+  links.finish();
+  if (topology.inter_node.limited() && topology.nodes == 1)
+    throw links.fault("inter_node", "is of a case with one node; topology.nodes says how many");
+}
+
 void read_topology(MapReader& reader, Case& planned) {
   Topology& topology = planned.topology;
   const int ranks = planned.layout.ranks();
@@ -47,6 +68,7 @@ void read_topology(MapReader& reader, Case& planned) {
   if (node != nullptr && node->kind == Yaml::Kind::map) {
     MapReader keys(*node, key);
     read_nodes(keys, topology);
+    read_links(keys, topology);
     keys.finish();
   } else if (node != nullptr) {
     const int threads = topology.threads_per_rank;

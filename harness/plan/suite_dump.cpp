@@ -134,6 +134,18 @@ Yaml mode_yaml(const Mode& mode) {
                    {"environment", std::move(environment)}});
 }
 
+Yaml link_yaml(const Link& link) {
+  return yaml_map({{"bytes_per_second", number(link.bytes_per_second)},
+                   {"latency_seconds", number(link.latency_seconds)}});
+}
+
+Yaml topology_yaml(const Topology& topology) {
+  return yaml_map({{"nodes", integer(topology.nodes)},
+                   {"ranks_per_node", integer(topology.ranks_per_node)},
+                   {"links", yaml_map({{"intra_node", link_yaml(topology.intra_node)},
+                                       {"inter_node", link_yaml(topology.inter_node)}})}});
+}
+
 Yaml case_yaml(const Case& planned) {
   return yaml_map(
       {{"label", text(planned.label)},
@@ -142,8 +154,7 @@ Yaml case_yaml(const Case& planned) {
        {"precision", word(to_string(planned.precision))},
        {"backend", word(to_string(planned.backend))},
        {"threads", integer(planned.topology.threads_per_rank)},
-       {"topology", yaml_map({{"nodes", integer(planned.topology.nodes)},
-                              {"ranks_per_node", integer(planned.topology.ranks_per_node)}})},
+       {"topology", topology_yaml(planned.topology)},
        {"batch", yaml_map({{"micro", integer(planned.batch.micro)},
                            {"global", integer(planned.batch.global)},
                            {"sequence_length", integer(planned.batch.sequence_length)}})},

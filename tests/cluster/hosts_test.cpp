@@ -38,8 +38,8 @@ class Hosts : public ::testing::Test {
         (in_shell(what) + " >/dev/null 2>&1").c_str());  // NOLINT(concurrency-mt-unsafe)
   }
 
-  // dettax on h1, a rank on each host.
-  Process start_run(const std::string& suite) {
+  // dettax on h1.
+  Process start_run(const std::string& suite, const std::string& flags = "--nodes 4") {
     const std::map<std::string, std::string> environment = {
         {"HOSTS_PREFIX", prefix_},
         {"OMPI_ALLOW_RUN_AS_ROOT", "1"},
@@ -54,7 +54,7 @@ class Hosts : public ::testing::Test {
         {"OMPI_MCA_btl_tcp_if_include", "veth0"},
         {"OMPI_MCA_mpi_yield_when_idle", "1"}};
     return start_shell(in_shell("exec h1 ") + DETTAX_PROGRAM + " run " + suite +
-                           " --launcher mpirun --nodelist h[1-4] --nodes 4 --output-dir " +
+                           " --launcher mpirun --nodelist h[1-4] " + flags + " --output-dir " +
                            (folder_.path() / "runs").string(),
                        log(), environment);
   }
@@ -105,6 +105,28 @@ TEST_F(Hosts, HaveTheLedgerOfOneProcess) {
     EXPECT_EQ(arm.places[rank].host, "h" + std::to_string(rank + 1));
   }
   EXPECT_EQ(arm.engaged.at("nodes"), "4 (emulated on one machine)");
+}
+
+// Two nodes are two of the hosts, with a slower link between them emulated on top.
+TEST_F(Hosts, HaveTheLedgerOfOneProcessOverASlowLink) {
+  const std::string flags =
+      " --case '*.dp2.tp2.*.slow_link' -C measure.rounds_max=3 -C measure.rounds_min=3 "
+      "-C measure.budget_seconds=1 -C measure.step_timeout_seconds=10 ";
+  Process run = start_run("topology", flags);
+  ASSERT_TRUE(run.wait(120)) << read_text(log());
+  Process threads =
+      start_shell(std::string(DETTAX_PROGRAM) + " run topology --no-progress --output-dir " +
+                      (folder_.path() / "threads").string() + flags,
+                  folder_.path() / "threads.log");
+  ASSERT_TRUE(threads.wait(120)) << read_text(folder_.path() / "threads.log");
+  const Record found = only_run(folder_.path() / "runs").records().at(0);
+  const Record expected = only_run(folder_.path() / "threads").records().at(0);
+  EXPECT_EQ(found.case_id, expected.case_id);
+  EXPECT_EQ(digest_of(found, "deterministic"), digest_of(expected, "deterministic"))
+      << found.verdict.reason;
+  const std::map<std::string, std::string>& engaged = arm_of(found, "deterministic").engaged;
+  EXPECT_EQ(engaged.at("nodes"), "2 (emulated on one machine)");
+  EXPECT_EQ(engaged.at("links"), "between nodes 119 MiB/s and 50.0 us (emulated)");
 }
 
 TEST_F(Hosts, AKilledRankEndsItsArmAndTheRunGoesOn) {

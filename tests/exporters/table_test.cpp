@@ -227,6 +227,16 @@ TEST(Table, TheMachineIsThatOfTheFirstCaseThatRan) {
   EXPECT_THAT(table({missing}), testing::StartsWith("ERROR  first  (incomplete)"));
 }
 
+TEST(Table, SaysWhichNodesAndLinksAreEmulated) {
+  Record record = sample_record();
+  EXPECT_THAT(table({record}), Not(HasSubstr("topology:")));
+  record.arms[0].engaged["nodes"] = "2 (emulated in one process)";
+  record.arms[0].engaged["links"] = "between nodes 119 MiB/s and 50.0 us (emulated)";
+  EXPECT_THAT(table({record}), HasSubstr("topology: nodes 2 (emulated in one process); links"));
+  record.arms[0].engaged = {{"nodes", "2"}};  // of a real job
+  EXPECT_THAT(table({record}), Not(HasSubstr("topology:")));
+}
+
 TEST(Table, NoRecordIsNoPass) {
   EXPECT_THAT(table({}), HasSubstr("exit code 77: everything was skipped"));
 }

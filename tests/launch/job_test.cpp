@@ -34,7 +34,7 @@ const Variables kSlurm = {{"SLURM_JOB_ID", "17"},
 Case planned(int nodes, int ranks_per_node) {
   Case planned;
   planned.layout.dp = nodes * ranks_per_node;
-  planned.topology = {nodes, ranks_per_node, 1};
+  planned.topology = {nodes, ranks_per_node, 1, {}, {}};
   return planned;
 }
 
@@ -153,7 +153,7 @@ class Command : public ::testing::Test {
     variables_ = {{"PATH", folder_.path().string()},
                   {"OMPI_ALLOW_RUN_AS_ROOT", "1"},
                   {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}};
-    plan_.topology = {2, 3, 2};
+    plan_.topology = {2, 3, 2, {}, {}};
     plan_.hosts = {"a", "b"};
     plan_.cores_per_host = 8;
     plan_.program = "/opt/dettax";

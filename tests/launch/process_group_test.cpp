@@ -31,7 +31,6 @@ class ProcessGroup : public ::testing::Test {
     if (::access("/usr/bin/mpirun", X_OK) != 0) GTEST_SKIP() << "no mpirun: install openmpi-bin";
     ::setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);          // NOLINT(concurrency-mt-unsafe)
     ::setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);  // NOLINT(concurrency-mt-unsafe)
-    settings_.step_timeout_seconds = 2;
     process_settings_.job = find_job({}, process_variables());
     process_settings_.job.cores_per_host = 1;  // tests share the cores: ranks give way
   }
@@ -134,6 +133,7 @@ TEST_F(ProcessGroup, ACrashNamesRankHostStepAndOp) {
 }
 
 TEST_F(ProcessGroup, AHangNamesTheRankThatTheOthersWaitFor) {
+  settings_.step_timeout_seconds = 2;
   const auto group =
       start("{injections: [{kind: hang, rank: 1, step: 1, op: forward/layer1/attention}]}");
   const Error error = failure(*group, 3);
@@ -161,6 +161,7 @@ TEST_F(ProcessGroup, AKilledRankIsNamed) {
 }
 
 TEST_F(ProcessGroup, AStoppedRankIsToldFromOneThatHangs) {
+  settings_.step_timeout_seconds = 2;
   const auto group = start("{}");
   group->run_steps(2);
   ASSERT_EQ(::kill(static_cast<pid_t>(group->process_id()), SIGSTOP), 0);
@@ -170,6 +171,7 @@ TEST_F(ProcessGroup, AStoppedRankIsToldFromOneThatHangs) {
 }
 
 TEST_F(ProcessGroup, NoRankOutlivesItsLauncher) {
+  settings_.step_timeout_seconds = 2;
   auto group = start("{injections: [{kind: hang, rank: 1, step: 0}]}");
   const int64_t pid = group->process_id();
   EXPECT_EQ(failure(*group, 1).kind(), ErrorKind::timeout);

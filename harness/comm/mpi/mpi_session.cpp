@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <fstream>
 #include <map>
 
 #include "harness/base/error.h"
@@ -11,10 +12,25 @@
 namespace dettax {
 namespace {
 
-std::vector<std::string> gather_hosts(int size) {
-  std::array<char, MPI_MAX_PROCESSOR_NAME> name{};
+using Name = std::array<char, MPI_MAX_PROCESSOR_NAME>;
+
+Name processor_name() {
+  Name name{};
   int length = 0;
   check_mpi(MPI_Get_processor_name(name.data(), &length), "MPI_Get_processor_name");
+  return name;
+}
+
+// Alike for all hosts that share a clock: namespaces and containers of one machine.
+Name boot_name() {
+  Name name{};
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  if (!file.getline(name.data(), static_cast<std::streamsize>(name.size())))
+    return processor_name();
+  return name;
+}
+
+std::vector<std::string> gather(Name name, int size) {
   std::vector<char> all(name.size() * static_cast<size_t>(size));
   check_mpi(MPI_Allgather(name.data(), static_cast<int>(name.size()), MPI_CHAR, all.data(),
                           static_cast<int>(name.size()), MPI_CHAR, MPI_COMM_WORLD),
@@ -31,7 +47,8 @@ std::string why_no_mpi() { return ""; }
 class MpiSession::Impl {
  public:
   Job job;
-  std::vector<std::string> hosts = gather_hosts(job.size());
+  std::vector<std::string> hosts = gather(processor_name(), job.size());
+  std::vector<std::string> machines = gather(boot_name(), job.size());
   std::vector<std::unique_ptr<LinkEmulation>> links;  // one a communicator of all ranks
 };
 
@@ -59,12 +76,14 @@ std::vector<int> MpiSession::node_of_rank() const {
 
 std::unique_ptr<Communicator> MpiSession::communicator(bool spin, CollectiveSettings settings) {
   require_valid(settings, size());
-  const std::vector<int> nodes = node_of_rank();
-  if (settings.emulates_links() && *std::ranges::max_element(nodes) != 0)
+  const bool several = std::ranges::any_of(impl_->machines, [&](const std::string& machine) {
+    return machine != impl_->machines.front();
+  });
+  if (settings.emulates_links() && several)
     throw Error(
         ErrorKind::config,
-        "links are emulated on one host, but this job runs on several; leave out the links");
-  if (settings.node_of_rank.empty()) settings.node_of_rank = nodes;
+        "links are emulated on one machine, but this job runs on several; leave out the links");
+  if (settings.node_of_rank.empty()) settings.node_of_rank = node_of_rank();
   impl_->links.push_back(std::make_unique<LinkEmulation>(settings, size(), true));
   MPI_Comm all = MPI_COMM_NULL;
   check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &all), "MPI_Comm_dup");
