@@ -37,7 +37,7 @@ void Backoff::operator()() {
   }
 }
 
-Job::Job() {
+MpiJob::MpiJob() {
   int already = 0;
   check_mpi(MPI_Initialized(&already), "MPI_Initialized");
   if (already != 0) throw Error(ErrorKind::internal, "MPI is initialised already");
@@ -55,13 +55,13 @@ Job::Job() {
   listen();
 }
 
-void Job::listen() {
+void MpiJob::listen() {
   check_mpi(MPI_Irecv(incoming_.data(), static_cast<int>(incoming_.size()), MPI_CHAR,
                       MPI_ANY_SOURCE, 0, control_, &incoming_request_),
             "MPI_Irecv");
 }
 
-void Job::abort(const std::string& reason) {
+void MpiJob::abort(const std::string& reason) {
   const std::lock_guard lock(mutex_);
   if (aborted_) return;
   reason_ = reason;
@@ -76,7 +76,7 @@ void Job::abort(const std::string& reason) {
   aborted_ = true;
 }
 
-bool Job::aborted() {
+bool MpiJob::aborted() {
   if (aborted_) return true;
   const std::lock_guard lock(mutex_);
   int arrived = 0;
@@ -89,13 +89,13 @@ bool Job::aborted() {
   return aborted_;
 }
 
-void Job::throw_if_aborted() {
+void MpiJob::throw_if_aborted() {
   if (!aborted()) return;
   const std::lock_guard lock(mutex_);
   throw Error(ErrorKind::infrastructure, reason_);
 }
 
-Job::~Job() {
+MpiJob::~MpiJob() {
   // A rank that is being unwound and has told nobody would leave the others waiting.
   if (std::uncaught_exceptions() > 0)
     abort("rank " + std::to_string(rank_) + " ended in the middle of the job");
@@ -108,7 +108,7 @@ Job::~Job() {
 }
 
 // Gives the others the time to hear the reason and to do their last things.
-void Job::end() {
+void MpiJob::end() {
   MPI_Request all = MPI_REQUEST_NULL;
   MPI_Ibarrier(control_, &all);
   int done = 0;
@@ -119,7 +119,7 @@ void Job::end() {
   MPI_Abort(MPI_COMM_WORLD, static_cast<int>(ExitCode::infrastructure));
 }
 
-void sleep_until(int64_t due_ns, Job& job) {
+void sleep_until(int64_t due_ns, MpiJob& job) {
   constexpr int64_t kSliceNs = 5'000'000;
   for (int64_t now = 0; due_ns > 0 && (now = steady_now_ns()) < due_ns;) {
     job.throw_if_aborted();

@@ -84,12 +84,12 @@ class Mover {
 };
 
 // What all groups of a process share: the reason to stop, if any rank has one.
-class Job {
+class MpiJob {
  public:
-  Job();
-  ~Job();
-  Job(const Job&) = delete;
-  Job& operator=(const Job&) = delete;
+  MpiJob();
+  ~MpiJob();
+  MpiJob(const MpiJob&) = delete;
+  MpiJob& operator=(const MpiJob&) = delete;
 
   int rank() const { return rank_; }
   int size() const { return size_; }
@@ -116,6 +116,6 @@ class Job {
 };
 
 // Over emulated links: until the clock of link_emulation.h says so, or the job is aborted.
-void sleep_until(int64_t due_ns, Job& job);
+void sleep_until(int64_t due_ns, MpiJob& job);
 
 }  // namespace dettax

@@ -46,7 +46,7 @@ std::string why_no_mpi() { return ""; }
 
 class MpiSession::Impl {
  public:
-  Job job;
+  MpiJob job;
   std::vector<std::string> hosts = gather(processor_name(), job.size());
   std::vector<std::string> machines = gather(boot_name(), job.size());
   std::vector<std::unique_ptr<LinkEmulation>> links;  // one a communicator of all ranks

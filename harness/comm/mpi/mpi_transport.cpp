@@ -9,7 +9,7 @@
 
 namespace dettax {
 
-MpiTransport::MpiTransport(Job& job, LinkEmulation& links, MPI_Comm comm, bool spin)
+MpiTransport::MpiTransport(MpiJob& job, LinkEmulation& links, MPI_Comm comm, bool spin)
     : job_(job), links_(links), comm_(comm), may_spin_(spin), spin_(spin) {
   MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
   int size = 0;

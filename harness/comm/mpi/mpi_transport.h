@@ -24,7 +24,7 @@ inline constexpr int64_t kDepth = 4;          // pieces on their way
 // The ways of a group over MPI. Reductions are in mpi_reduce.cpp, messages in mpi_message.cpp.
 class MpiTransport : public Transport {
  public:
-  MpiTransport(Job& job, LinkEmulation& links, MPI_Comm comm, bool spin);
+  MpiTransport(MpiJob& job, LinkEmulation& links, MPI_Comm comm, bool spin);
   ~MpiTransport() override;
   MpiTransport(const MpiTransport&) = delete;
   MpiTransport& operator=(const MpiTransport&) = delete;
@@ -69,7 +69,7 @@ class MpiTransport : public Transport {
   void make_room(int64_t floats);
   static void sum(std::span<const float* const> inputs, float* out, int64_t count, Order order);
 
-  Job& job_;
+  MpiJob& job_;
   LinkEmulation& links_;
   MPI_Comm comm_;
   int rank_ = 0;
