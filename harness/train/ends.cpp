@@ -66,14 +66,14 @@ void fused_loss(StepContext& c) {
 
 void head_linear_backward(StepContext& c) {
   const Activations& b = c.buffers;
-  Exchange x = start_gathering(c, "x", b.final_norm);
+  RowExchange x = start_gathering(c, "x", b.final_norm);
   const Tensor partial = partial_gradient(c, b.d_norm);
   c.fresh(partial);
   c.begin(Op::head);
   c.ops.linear_backward_input(
       {partial, b.logits, c.head_operand(), {}, false, c.knobs.dynamic_schedule});
   c.output("dx", partial);
-  Exchange dx = start_adding(c, "dx", partial, b.d_norm);
+  RowExchange dx = start_adding(c, "dx", partial, b.d_norm);
   finish(c, x);
   c.begin(Op::head_weight);
   LinearBackwardWeight call;

@@ -43,10 +43,10 @@ void weight_gradient(StepContext& c, const LinearParameters& p, const LinearGrad
 // What ranks exchange goes on behind the gradient that does not need it.
 void column_parallel_backward(StepContext& c, const LinearParameters& p, LinearGradient g) {
   const Tensor own = g.dx;
-  Exchange x = start_gathering(c, "x", g.x);
+  RowExchange x = start_gathering(c, "x", g.x);
   g.dx = partial_gradient(c, own);
   input_gradient(c, p, g);
-  Exchange dx = start_adding(c, "dx", g.dx, own);
+  RowExchange dx = start_adding(c, "dx", g.dx, own);
   g.x = finish(c, x);
   weight_gradient(c, p, g);
   finish(c, dx);

@@ -3,8 +3,8 @@
 namespace dettax {
 namespace {
 
-Exchange begin_exchange(StepContext& c, Op op, std::string_view name, const Tensor& result) {
-  Exchange exchange;
+RowExchange begin_exchange(StepContext& c, Op op, std::string_view name, const Tensor& result) {
+  RowExchange exchange;
   exchange.op = op;
   exchange.name = name;
   exchange.result = result;
@@ -15,7 +15,7 @@ Exchange begin_exchange(StepContext& c, Op op, std::string_view name, const Tens
 
 // Runs the operation to its end, or keeps what was started in the exchange.
 template <typename Blocking, typename Start>
-void carry_out(Exchange& exchange, bool behind, const Blocking& blocking, const Start& start) {
+void carry_out(RowExchange& exchange, bool behind, const Blocking& blocking, const Start& start) {
   if (behind) {
     exchange.requests.push_back(start());
   } else {
@@ -23,10 +23,10 @@ void carry_out(Exchange& exchange, bool behind, const Blocking& blocking, const 
   }
 }
 
-Exchange gather(StepContext& c, std::string_view name, const Tensor& own, bool behind) {
+RowExchange gather(StepContext& c, std::string_view name, const Tensor& own, bool behind) {
   if (!sequence_parallel(c)) return {.op = {}, .name = name, .result = own, .requests = {}};
   const Tensor all = c.fresh(c.buffers.all_rows);
-  Exchange exchange = begin_exchange(c, Op::sequence_all_gather, name, all);
+  RowExchange exchange = begin_exchange(c, Op::sequence_all_gather, name, all);
   Communicator& group = c.mesh.tensor();
   for (int64_t s = 0; s < c.segments; ++s) {
     const RowRange range = own_rows(c, s);
@@ -39,7 +39,7 @@ Exchange gather(StepContext& c, std::string_view name, const Tensor& own, bool b
   return exchange;
 }
 
-void scatter(StepContext& c, Exchange& exchange, const Tensor& partial, bool behind) {
+void scatter(StepContext& c, RowExchange& exchange, const Tensor& partial, bool behind) {
   Communicator& group = c.mesh.tensor();
   const Order order = c.knobs.collectives;
   for (int64_t s = 0; s < c.segments; ++s) {
@@ -53,16 +53,16 @@ void scatter(StepContext& c, Exchange& exchange, const Tensor& partial, bool beh
   }
 }
 
-Exchange add(StepContext& c, std::string_view name, const Tensor& partial, const Tensor& own,
-             bool behind) {
+RowExchange add(StepContext& c, std::string_view name, const Tensor& partial, const Tensor& own,
+                bool behind) {
   if (!tensor_parallel(c)) return {.op = {}, .name = name, .result = own, .requests = {}};
   if (sequence_parallel(c)) {
     c.fresh(own);
-    Exchange exchange = begin_exchange(c, Op::sequence_reduce_scatter, name, own);
+    RowExchange exchange = begin_exchange(c, Op::sequence_reduce_scatter, name, own);
     scatter(c, exchange, partial, behind);
     return exchange;
   }
-  Exchange exchange = begin_exchange(c, Op::tensor_all_reduce, name, own);
+  RowExchange exchange = begin_exchange(c, Op::tensor_all_reduce, name, own);
   Communicator& group = c.mesh.tensor();
   const Order order = c.knobs.collectives;
   carry_out(
@@ -87,7 +87,7 @@ RowRange own_rows(const StepContext& c, int64_t segment) {
   return {segment * count, segment * whole + c.mesh.position().tp * count, count};
 }
 
-const Tensor& finish(StepContext& c, Exchange& exchange) {
+const Tensor& finish(StepContext& c, RowExchange& exchange) {
   if (!exchange.requests.empty()) {
     c.begin(exchange.op);
     for (Request& request : exchange.requests) request.wait();
@@ -96,14 +96,14 @@ const Tensor& finish(StepContext& c, Exchange& exchange) {
   return exchange.result;
 }
 
-Exchange start_gathering(StepContext& c, std::string_view name, const Tensor& own) {
-  Exchange exchange = gather(c, name, own, c.knobs.overlap);
+RowExchange start_gathering(StepContext& c, std::string_view name, const Tensor& own) {
+  RowExchange exchange = gather(c, name, own, c.knobs.overlap);
   if (exchange.requests.empty() && sequence_parallel(c)) c.show(name, exchange.result);
   return exchange;
 }
 
 Tensor gather_rows(StepContext& c, std::string_view name, const Tensor& own) {
-  const Exchange exchange = gather(c, name, own, false);
+  const RowExchange exchange = gather(c, name, own, false);
   if (sequence_parallel(c)) c.show(name, exchange.result);
   return exchange.result;
 }
@@ -115,9 +115,9 @@ Tensor partial_gradient(const StepContext& c, const Tensor& own) {
   return sequence_parallel(c) ? c.buffers.d_all_rows : own;
 }
 
-Exchange start_adding(StepContext& c, std::string_view name, const Tensor& partial,
-                      const Tensor& own) {
-  Exchange exchange = add(c, name, partial, own, c.knobs.overlap);
+RowExchange start_adding(StepContext& c, std::string_view name, const Tensor& partial,
+                         const Tensor& own) {
+  RowExchange exchange = add(c, name, partial, own, c.knobs.overlap);
   if (exchange.requests.empty() && tensor_parallel(c)) c.output(name, own);
   return exchange;
 }

@@ -25,24 +25,24 @@ RowRange own_rows(const StepContext& c, int64_t segment);
 Tensor rows_of(const Tensor& t, int64_t first, int64_t count);
 
 // Communication over tensor ranks that goes on behind the caller where the overlap knob is on. Its result is there after finish().
-struct Exchange {
+struct RowExchange {
   Op op = Op::tensor_all_reduce;
   std::string_view name;
   Tensor result;
   std::vector<Request> requests;
 };
-const Tensor& finish(StepContext& c, Exchange& exchange);
+const Tensor& finish(StepContext& c, RowExchange& exchange);
 
 // All rows of a stream of which `own` has this rank's.
-Exchange start_gathering(StepContext& c, std::string_view name, const Tensor& own);
+RowExchange start_gathering(StepContext& c, std::string_view name, const Tensor& own);
 Tensor gather_rows(StepContext& c, std::string_view name, const Tensor& own);
 
 // Where this rank's part of what is to be `own` after the sum has to be written: all rows of it. The second is for gradients, the
 // first may be in use then.
 Tensor partial_output(const StepContext& c, const Tensor& own);
 Tensor partial_gradient(const StepContext& c, const Tensor& own);
-Exchange start_adding(StepContext& c, std::string_view name, const Tensor& partial,
-                      const Tensor& own);
+RowExchange start_adding(StepContext& c, std::string_view name, const Tensor& partial,
+                         const Tensor& own);
 void add_partials(StepContext& c, std::string_view name, const Tensor& partial, const Tensor& own);
 
 }  // namespace dettax
