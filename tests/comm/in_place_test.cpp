@@ -9,7 +9,7 @@ namespace dettax {
 namespace {
 
 constexpr Algorithm kEvery[] = {Algorithm::direct, Algorithm::ring, Algorithm::tree,
-                                     Algorithm::halving, Algorithm::hierarchical};
+                                Algorithm::halving, Algorithm::hierarchical};
 
 // Whole numbers, whose sums are exact in any order.
 float element(int rank, int64_t i) { return static_cast<float>((rank + 1) * (i % 97) + rank); }
