@@ -28,8 +28,8 @@ std::string read_file(const std::filesystem::path& path);  // Error{config} if i
 // ends, however it ends.
 class RunLock {
  public:
-  // Error{config} that names the process which holds it.
-  explicit RunLock(const std::filesystem::path& run_folder);
+  // Waits for a holder that is just ending; Error{config} that names it if it does not.
+  RunLock(const std::filesystem::path& run_folder, double patience_seconds);
   ~RunLock();
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;

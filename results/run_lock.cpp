@@ -1,5 +1,7 @@
 #include <cerrno>
+#include <chrono>
 #include <system_error>
+#include <thread>
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -22,19 +24,29 @@ std::string holder(int descriptor) {
   return text.empty() ? "another process" : "process " + text;
 }
 
+// Errno of the last try, 0 if it is ours.
+int lock(int descriptor, double patience_seconds) {
+  using Clock = std::chrono::steady_clock;
+  const auto until = Clock::now() + std::chrono::duration<double>(patience_seconds);
+  while (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
+    const int reason = errno;
+    if (reason != EWOULDBLOCK || Clock::now() >= until) return reason;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return 0;
+}
+
 }  // namespace
 
-RunLock::RunLock(const std::filesystem::path& run_folder)
+RunLock::RunLock(const std::filesystem::path& run_folder, double patience_seconds)
     : file_(std::make_unique<FileHandle>(run_folder / kLock, O_RDWR | O_CREAT)) {
   const int descriptor = file_->descriptor();
-  if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
-    const int reason = errno;
-    if (reason == EWOULDBLOCK)
-      throw Error(ErrorKind::config,
-                  run_folder.string() + ": is being run by " + holder(descriptor));
+  const int reason = lock(descriptor, patience_seconds);
+  if (reason == EWOULDBLOCK)
+    throw Error(ErrorKind::config, run_folder.string() + ": is being run by " + holder(descriptor));
+  if (reason != 0)
     throw Error(ErrorKind::infrastructure, (run_folder / kLock).string() + ": cannot be locked: " +
                                                std::generic_category().message(reason));
-  }
   if (::ftruncate(descriptor, 0) != 0)
     throw Error(ErrorKind::infrastructure, (run_folder / kLock).string() + ": cannot be emptied: " +
                                                std::generic_category().message(errno));

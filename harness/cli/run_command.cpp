@@ -1,3 +1,4 @@
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <ostream>
@@ -62,6 +63,13 @@ void require_other_file(const std::string& flag, const std::string& file,
   if (!input.empty() && std::filesystem::equivalent(file, input, neither))
     throw Error(ErrorKind::usage,
                 fmt::format("{} {}: is the suite itself; another file is needed", flag, file));
+}
+
+// A job that Slurm starts again may meet its own end.
+double lock_patience_seconds() {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody sets any
+  const bool requeued = std::getenv("SLURM_RESTART_COUNT") != nullptr;
+  return requeued ? 60 : 2;
 }
 
 void write_list(std::ostream& out, const Suite& suite) {
@@ -175,7 +183,7 @@ ExitCode RunCommand::run(const Streams& streams) {
 
 ExitCode RunCommand::measure(const Suite& suite, RunFolder folder,
                              std::optional<double> budget_seconds, const Streams& streams) const {
-  const RunLock lock(folder.path());
+  const RunLock lock(folder.path(), lock_patience_seconds());
   InterruptWatch interrupts;
   LaunchSettings launch;
   launch.log_folder = folder.path() / "logs";

@@ -208,11 +208,18 @@ int64_t workspace_bytes(const Case& planned, const Mode& mode) {
   return packed + planned.topology.threads_per_rank * kThreadBytes + gathered;
 }
 
+// What a large buffer takes beyond its size: its last page is a whole one of 2 MiB (harness/device/cpu/memory.cpp).
+int64_t page_end(int64_t bytes) {
+  constexpr int64_t kHugeFromBytes = 4 * kMiB;
+  constexpr int64_t kHugePageBytes = 2 * kMiB;
+  return bytes < kHugeFromBytes ? 0 : (kHugePageBytes - bytes % kHugePageBytes) % kHugePageBytes;
+}
+
 }  // namespace
 
 MemoryEstimate estimate_memory(const Case& planned, const Mode& mode) {
-  // Program and libraries; and a rank's stacks and the unused ends of its pages. Both measured, on one to eight ranks.
-  constexpr int64_t kProcessBytes = 27 * kMiB / 4;
+  // Program and libraries; and a rank's stacks and small buffers. Both measured, on one to eight ranks.
+  constexpr int64_t kProcessBytes = 17 * kMiB / 2;
   constexpr int64_t kRankBytes = kMiB / 4;
   const int64_t ranks = planned.topology.ranks_per_node;
   MemoryEstimate estimate;
@@ -222,7 +229,12 @@ MemoryEstimate estimate_memory(const Case& planned, const Mode& mode) {
   estimate.activations =
       ranks * (activation_floats(planned, mode) + operand_floats(planned)) * kFloatBytes;
   estimate.workspace = ranks * workspace_bytes(planned, mode);
-  estimate.process = kProcessBytes + ranks * kRankBytes;
+  const int64_t page_ends = page_end(estimate.weights / ranks) +
+                            page_end(estimate.gradients / ranks) +
+                            2 * page_end(estimate.optimizer / ranks / 2) +
+                            page_end(activation_floats(planned, mode) * kFloatBytes) +
+                            page_end(operand_floats(planned) * kFloatBytes);
+  estimate.process = kProcessBytes + ranks * (kRankBytes + page_ends);
   return estimate;
 }
 

@@ -134,7 +134,7 @@ TEST_F(Signals, ARunThatIsGoingOnIsNotResumedButReported) {
   // The lock dies with the process.
   ASSERT_EQ(::kill(process_->pid(), SIGKILL), 0);
   process_->wait(20);
-  EXPECT_NO_THROW(RunLock{run_folder()});
+  EXPECT_NO_THROW(RunLock(run_folder(), 0));
 }
 
 TEST_F(Signals, ControlCEndsWithItsNumber) {

@@ -111,7 +111,8 @@ TEST_F(Slurm, ARequeuedJobGoesOnWhereItStopped) {
   const RunFolder run = run_of(job);
   ASSERT_THAT(run.records(), SizeIs(3));
   for (const Record& record : run.records()) {
-    EXPECT_FALSE(record.taxes.empty()) << record.case_id << record.verdict.reason;
+    EXPECT_FALSE(record.taxes.empty()) << record.case_id << ": " << record.verdict.reason << "\n"
+                                       << log(job);
   }
   EXPECT_EQ(run.attempts(run.records().front().case_id), 1);
   EXPECT_THAT(log(job), HasSubstr("run folder"));

@@ -1,6 +1,9 @@
 #include "results/run_folder.h"
 
+#include <chrono>
 #include <fstream>
+#include <memory>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -132,12 +135,23 @@ TEST_F(Folder, APlannedCaseWithoutARecordIsIncompleteAndSaysWhy) {
   EXPECT_EQ(folder.records().at(0).verdict.exit_code, 0);
 }
 
+TEST_F(Folder, AHolderThatIsJustEndingIsWaitedFor) {
+  const RunFolder folder = RunFolder::create(parent_, suite());
+  auto first = std::make_unique<RunLock>(folder.path(), 0);
+  std::thread ending([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    first.reset();
+  });
+  EXPECT_NO_THROW(RunLock(folder.path(), 60));
+  ending.join();
+}
+
 TEST_F(Folder, OnlyOneProcessRunsIt) {
   const RunFolder folder = RunFolder::create(parent_, suite());
   {
-    const RunLock lock(folder.path());
+    const RunLock lock(folder.path(), 0);
     try {
-      const RunLock second(folder.path());
+      const RunLock second(folder.path(), 0.1);
       FAIL();
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::config);
@@ -146,7 +160,7 @@ TEST_F(Folder, OnlyOneProcessRunsIt) {
     }
     EXPECT_EQ(RunFolder::open(folder.path()).records().size(), 1U);  // reading is free
   }
-  EXPECT_NO_THROW(RunLock(folder.path()));
+  EXPECT_NO_THROW(RunLock(folder.path(), 0));
 }
 
 TEST_F(Folder, ADamagedRecordIsAnErrorAndNotAnAbsence) {
