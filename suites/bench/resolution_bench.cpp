@@ -17,6 +17,7 @@
 #include "harness/plan/suite.h"
 #include "harness/train/train_step.h"
 #include "results/run_folder.h"
+#include "suites/bench/bench_main.h"
 
 namespace dettax {
 namespace {
@@ -205,13 +206,6 @@ int run_command_line(int argc, char** argv) {
 }  // namespace dettax
 
 int main(int argc, char** argv) {
-  try {
-    return dettax::run_command_line(argc, argv);
-  } catch (const dettax::Error& error) {
-    std::fprintf(stderr, "resolution_bench: %s\n", error.what());
-    return static_cast<int>(dettax::exit_code_of(error.kind()));
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "resolution_bench: %s\n", error.what());
-    return static_cast<int>(dettax::ExitCode::internal);
-  }
+  return dettax::bench_main("resolution_bench",
+                            [&] { return dettax::run_command_line(argc, argv); });
 }

@@ -17,6 +17,7 @@
 #include "harness/measure/measure.h"
 #include "harness/plan/suite.h"
 #include "harness/train/train_step.h"
+#include "suites/bench/bench_main.h"
 
 namespace dettax {
 namespace {
@@ -137,13 +138,5 @@ int run_command_line(int argc, char** argv) {
 }  // namespace dettax
 
 int main(int argc, char** argv) {
-  try {
-    return dettax::run_command_line(argc, argv);
-  } catch (const dettax::Error& error) {
-    std::fprintf(stderr, "scaling_bench: %s\n", error.what());
-    return static_cast<int>(dettax::exit_code_of(error.kind()));
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "scaling_bench: %s\n", error.what());
-    return static_cast<int>(dettax::ExitCode::internal);
-  }
+  return dettax::bench_main("scaling_bench", [&] { return dettax::run_command_line(argc, argv); });
 }
