@@ -1,6 +1,7 @@
 #include "harness/plan/local_sizes.h"
 
 #include <algorithm>
+#include <initializer_list>
 
 namespace dettax {
 
@@ -17,6 +18,18 @@ LocalSizes local_sizes(const Model& model, int tp, int tp_index) {
   sizes.real_vocabulary =
       std::clamp<int64_t>(model.vocabulary - sizes.first_token, 0, sizes.vocabulary);
   return sizes;
+}
+
+bool gradients_as_tree(const Knobs& knobs) {
+  return std::ranges::any_of(
+      std::initializer_list<Order>{knobs.gemm, knobs.attention, knobs.embedding, knobs.norm},
+      [](Order order) { return order == Order::invariant; });
+}
+
+bool tied_uses_apart(const Case& planned, const Knobs& knobs) {
+  const Layout& layout = planned.layout;
+  const bool several = planned.micro_batches() > 1 || layout.dp * layout.cp > 1;
+  return gradients_as_tree(knobs) && planned.model.tied_head && layout.pp == 1 && several;
 }
 
 OperandSizes operand_sizes(const Case& planned) {

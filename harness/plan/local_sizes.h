@@ -26,4 +26,12 @@ struct OperandSizes {
 };
 OperandSizes operand_sizes(const Case& planned);
 
+// Whether a mode adds its gradients over micro-batches as a tree (harness/train/gradient_tree.h): where the order of one of them is
+// invariant.
+bool gradients_as_tree(const Knobs& knobs);
+// Whether the two uses of a tied table keep gradients of their own until all is added. They write one unless sums over micro-batches or
+// ranks are to form a tree: (head0 + head1) + (embedding0 + embedding1) is what one micro-batch of all samples gives, (head0 +
+// embedding0) + ... is not. Stages of a pipeline hold one use each.
+bool tied_uses_apart(const Case& planned, const Knobs& knobs);
+
 }  // namespace dettax

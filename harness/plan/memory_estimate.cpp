@@ -54,23 +54,13 @@ int64_t weight_floats(const Case& planned) {
   return held / parts + held - planned.model.layers * layer + 2 * layer * planned.layout.pp;
 }
 
-// Where a gradient knob is invariant, micro-batches are added by a tree: one copy of all gradients in
-// place and one a level. With several micro-batches or ranks the two uses of a tied table keep theirs
-// apart until the end.
-bool wants_tree(const Knobs& knobs) {
-  return knobs.gemm == Order::invariant || knobs.attention == Order::invariant ||
-         knobs.embedding == Order::invariant || knobs.norm == Order::invariant;
-}
-
+// Of a tree over micro-batches one copy of all gradients in place and one a level.
 int64_t gradient_floats(const Case& planned, const Mode& mode) {
-  const Model& model = planned.model;
   const int64_t all = held_parameters(planned);
-  if (!wants_tree(mode.knobs)) return all;
+  if (!gradients_as_tree(mode.knobs)) return all;
   const auto micro_batches = static_cast<uint64_t>(std::max<int64_t>(1, planned.micro_batches()));
   const auto copies = static_cast<int64_t>(std::bit_width(micro_batches));
-  const bool apart = model.tied_head && planned.layout.pp == 1 &&
-                     (micro_batches > 1 || planned.layout.dp * planned.layout.cp > 1);
-  return copies * (all + (apart ? token_table(planned) : 0));
+  return copies * (all + (tied_uses_apart(planned, mode.knobs) ? token_table(planned) : 0));
 }
 
 // fused_loss_chunk_rows of harness/device/ops.h, as the CPU backend defines it.
@@ -222,18 +212,20 @@ MemoryEstimate estimate_memory(const Case& planned, const Mode& mode) {
   constexpr int64_t kProcessBytes = 17 * kMiB / 2;
   constexpr int64_t kRankBytes = kMiB / 4;
   const int64_t ranks = planned.topology.ranks_per_node;
+  // The large buffers of a rank.
+  const int64_t weights = weight_floats(planned) * kFloatBytes;
+  const int64_t gradients = gradient_floats(planned, mode) * kFloatBytes;
+  const int64_t moment = held_parameters(planned) / shards(planned, 1) * kFloatBytes;  // one of two
+  const int64_t activations = activation_floats(planned, mode) * kFloatBytes;
+  const int64_t operands = operand_floats(planned) * kFloatBytes;
+  const int64_t page_ends = page_end(weights) + page_end(gradients) + 2 * page_end(moment) +
+                            page_end(activations) + page_end(operands);
   MemoryEstimate estimate;
-  estimate.weights = ranks * weight_floats(planned) * kFloatBytes;
-  estimate.gradients = ranks * gradient_floats(planned, mode) * kFloatBytes;
-  estimate.optimizer = 2 * ranks * (held_parameters(planned) / shards(planned, 1)) * kFloatBytes;
-  estimate.activations =
-      ranks * (activation_floats(planned, mode) + operand_floats(planned)) * kFloatBytes;
+  estimate.weights = ranks * weights;
+  estimate.gradients = ranks * gradients;
+  estimate.optimizer = ranks * 2 * moment;
+  estimate.activations = ranks * (activations + operands);
   estimate.workspace = ranks * workspace_bytes(planned, mode);
-  const int64_t page_ends = page_end(estimate.weights / ranks) +
-                            page_end(estimate.gradients / ranks) +
-                            2 * page_end(estimate.optimizer / ranks / 2) +
-                            page_end(activation_floats(planned, mode) * kFloatBytes) +
-                            page_end(operand_floats(planned) * kFloatBytes);
   estimate.process = kProcessBytes + ranks * (kRankBytes + page_ends);
   return estimate;
 }

@@ -42,7 +42,6 @@ class ChunkLayers {
 struct Activations {
   Tensor tokens, targets;  // i32 [M]
   Tensor input;            // [R,C]: the residual stream in front of the first layer
-  Tensor embedding;        // the same
   ChunkLayers layers;
   Tensor final_norm, final_mean, final_rstd;
   Tensor logits;            // [M,V], or the scratch of the fused loss

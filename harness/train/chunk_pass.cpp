@@ -12,9 +12,9 @@ const Tensor& input_of(const StepContext& c, const Chunk& chunk, int64_t layer) 
                                     : c.buffers.layers[static_cast<size_t>(layer - 1)].output;
 }
 
-void head(StepContext& c, const Tensor& x, int64_t micro_batch) {
+void head(StepContext& c, const Tensor& x) {
   c.phase = Phase::forward;
-  head_forward(c, x, micro_batch);
+  head_forward(c, x);
   c.phase = Phase::backward;
   head_backward(c, x);
 }
@@ -30,8 +30,8 @@ void chunk_forward(StepContext& c, const Chunk& chunk) {
   c.layer = kNoLayer;
 }
 
-void chunk_backward(StepContext& c, const Chunk& chunk, int64_t micro_batch) {
-  if (chunk.head) head(c, input_of(c, chunk, chunk.end_layer()), micro_batch);
+void chunk_backward(StepContext& c, const Chunk& chunk) {
+  if (chunk.head) head(c, input_of(c, chunk, chunk.end_layer()));
   for (int64_t i = chunk.last_layer(); i >= chunk.first_layer; --i) {
     c.layer = i;
     recompute_layer(c, input_of(c, chunk, i));

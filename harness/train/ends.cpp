@@ -101,7 +101,7 @@ void clear_table_gradients(StepContext& c) {
 
 void embedding_forward(StepContext& c) {
   const Activations& b = c.buffers;
-  const Tensor partial = partial_output(c, b.embedding);
+  const Tensor partial = partial_output(c, b.input);
   // Ranks that share the table add up their rows; the positions come from the first.
   const Tensor positions = c.mesh.position().tp == 0 ? c.value(c.layout.position) : Tensor{};
   c.fresh(partial);
@@ -109,8 +109,8 @@ void embedding_forward(StepContext& c) {
   c.ops.embedding_forward({partial, b.tokens, c.value(c.layout.embedding),
                            used_positions(c, positions), c.samples, table_part(c), c.places});
   c.output("y", partial);
-  add_partials(c, "y", partial, b.embedding);
-  if (c.model.dropout > 0) dropout(c, Op::embedding_dropout, 0, b.embedding, b.embedding);
+  add_partials(c, "y", partial, b.input);
+  if (c.model.dropout > 0) dropout(c, Op::embedding_dropout, 0, b.input, b.input);
 }
 
 void embedding_backward(StepContext& c) {
@@ -134,7 +134,7 @@ void embedding_backward(StepContext& c) {
   c.show_gradient(c.layout.position);
 }
 
-void head_forward(StepContext& c, const Tensor& x, int64_t micro_batch) {
+void head_forward(StepContext& c, const Tensor& x) {
   const Activations& b = c.buffers;
   norm_forward(c, Op::final_norm, c.layout.final_norm, x,
                {b.final_norm, b.final_mean, b.final_rstd});
@@ -144,7 +144,7 @@ void head_forward(StepContext& c, const Tensor& x, int64_t micro_batch) {
     separate_loss(c);
   }
   c.begin(Op::loss_sum);
-  const Tensor sum = make_tensor(b.loss_sums.f32() + micro_batch, DType::f32, {1});
+  const Tensor sum = make_tensor(b.loss_sums.f32() + c.micro_batch, DType::f32, {1});
   c.ops.sum_scalar({sum, b.losses, 1.0, c.samples, c.sum(c.knobs.loss)});
   c.probe.output("sum", sum, 0);
 }

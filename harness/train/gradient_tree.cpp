@@ -17,36 +17,19 @@ void append(std::vector<GradientRange>& ranges, int64_t begin, int64_t end) {
 
 }  // namespace
 
-// Parameters lie in forward order, but that a tied table stands in front on the last stage as well, and what the head keeps apart
-// behind all others.
 std::vector<GradientRange> gradients_of(const Chunk& chunk, const ModelLayout& layout,
                                         const ParameterStore& parameters) {
-  const auto begin_of_layer = [&](int64_t layer) {
-    const auto held = static_cast<size_t>(layer) < layout.layers.size()
-                          ? layout.layers[static_cast<size_t>(layer)].norm1.gamma
-                          : layout.final_norm.gamma;
-    return held == kNoParameter ? -1 : parameters.offset(held);
-  };
-  int64_t front = -1;
-  int64_t behind = -1;  // where the first layer held behind the chunk begins
-  for (int64_t i = 0; i < std::ssize(layout.layers) + 1; ++i) {
-    const int64_t begin = begin_of_layer(i);
-    if (begin < 0) continue;
-    if (front < 0) front = begin;
-    if (behind < 0 && i >= chunk.end_layer()) behind = begin;
-  }
-  const int64_t all = parameters.gradient_count();
   std::vector<GradientRange> ranges;
-  if (chunk.embedding || chunk.head) append(ranges, 0, front);
-  append(ranges, begin_of_layer(chunk.first_layer), behind < 0 ? all : behind);
-  if (chunk.head) append(ranges, begin_of_layer(chunk.end_layer()), all);
+  for (size_t p = 0; p < layout.parameters.size(); ++p) {
+    const int64_t layer = layout.parameters[p].layer;
+    const bool at_an_end = layer < 0 && (chunk.embedding || chunk.head);
+    if (!at_an_end && (layer < chunk.first_layer || layer >= chunk.end_layer())) continue;
+    // Up to the next one, or to what a head keeps apart behind all of them.
+    const bool last = p + 1 == layout.parameters.size();
+    append(ranges, parameters.offset(static_cast<int>(p)),
+           last ? parameters.gradient_count() : parameters.offset(static_cast<int>(p + 1)));
+  }
   return ranges;
-}
-
-bool GradientTree::wanted(const Knobs& knobs) {
-  return std::ranges::any_of(
-      std::initializer_list<Order>{knobs.gemm, knobs.attention, knobs.embedding, knobs.norm},
-      [](Order order) { return order == Order::invariant; });
 }
 
 // Before micro-batch i there is one copy for each binary digit 1 of i.

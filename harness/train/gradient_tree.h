@@ -24,8 +24,6 @@ struct GradientTree {
   bool tree = false;
   int64_t micro_batches = 1;
 
-  // Whether this mode wants its gradients added as a tree.
-  static bool wanted(const Knobs& knobs);
   // Copies of the gradients alive at once: 1 in place, else 1 + the levels of the tree.
   int copies() const;
   // The copy that micro-batch i writes, and whether it adds to it.

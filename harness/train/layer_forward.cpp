@@ -99,22 +99,12 @@ void attention(StepContext& c, const LayerActivations& a) {
   c.show("log_sum_exp", a.log_sum_exp);
 }
 
-void swiglu(StepContext& c, const LayerActivations& a) {
-  c.fresh(a.activated);
-  c.begin(Op::swiglu);
-  c.ops.swiglu_forward({a.activated, a.up});
-  c.output("y", a.activated);
-}
-
-void gelu(StepContext& c, const LayerActivations& a) {
-  c.fresh(a.activated);
-  c.begin(Op::gelu);
-  c.ops.gelu_forward({a.activated, a.up});
-  c.output("y", a.activated);
-}
-
 void activate(StepContext& c, const LayerActivations& a) {
-  c.model.activation == Activation::swiglu ? swiglu(c, a) : gelu(c, a);
+  const bool gated = c.model.activation == Activation::swiglu;
+  c.fresh(a.activated);
+  c.begin(gated ? Op::swiglu : Op::gelu);
+  gated ? c.ops.swiglu_forward({a.activated, a.up}) : c.ops.gelu_forward({a.activated, a.up});
+  c.output("y", a.activated);
 }
 
 // In the product's epilogue where its result needs no rounding between: the activation function reads what is stored, so that it can

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -22,5 +23,12 @@ class StepObserver {
   virtual void on_tensor(std::string_view path, std::string_view tensor_name, const Tensor& tensor,
                          uint64_t first_index) = 0;
 };
+
+// "micro3/forward/..." -> "forward/...".
+inline std::string_view without_micro_batch(std::string_view path) {
+  if (!path.starts_with("micro")) return path;
+  const size_t slash = path.find('/');
+  return slash == std::string_view::npos ? path : path.substr(slash + 1);
+}
 
 }  // namespace dettax

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "harness/train/gradient_tree.h"
+#include "harness/plan/local_sizes.h"
 #include "harness/train/precision.h"
 #include "harness/train/probe.h"
 
@@ -15,9 +15,6 @@ struct Facts {
 };
 
 Facts facts_of(const Case& planned, const Mode& mode) {
-  const bool tree = GradientTree::wanted(mode.knobs);
-  const bool several_ranks = planned.layout.dp > 1;
-  const bool several = planned.micro_batches() > 1;
   return {.dropout = planned.model.dropout > 0,
           .rope = planned.model.position == Position::rope,
           .swiglu = planned.model.activation == Activation::swiglu,
@@ -26,9 +23,9 @@ Facts facts_of(const Case& planned, const Mode& mode) {
                   recipe_of(planned.precision).activations != NumberFormat::f32,
           .fused_loss = mode.knobs.fused_loss,
           .memory_fill = mode.knobs.memory_fill,
-          .several_ranks = several_ranks,
-          .tree = tree && several,
-          .apart = tree && planned.model.tied_head && (several || several_ranks)};
+          .several_ranks = planned.layout.dp > 1,
+          .tree = gradients_as_tree(mode.knobs) && planned.micro_batches() > 1,
+          .apart = tied_uses_apart(planned, mode.knobs)};
 }
 
 constexpr unsigned bit(Phase phase) { return 1U << static_cast<unsigned>(phase); }

@@ -55,11 +55,10 @@ float clip_factor(StepContext& c, const Optimizer& settings, float norm) {
 void apply(StepContext& c, const Optimizer& settings, double scale, int64_t t) {
   c.begin(Op::adamw);
   for (int p = 0; p < static_cast<int>(c.parameters.size()); ++p) {
-    const Elements owned = c.parameters.owned(p);
-    if (owned.count == 0) continue;
+    if (c.parameters.owned(p).count == 0) continue;
     AdamW call;
     call.weights = c.parameters.owned_value(p);
-    call.gradients = make_tensor(c.gradient(p).f32() + owned.first, DType::f32, {owned.count});
+    call.gradients = c.parameters.owned_gradient(p);
     call.first_moment = c.parameters.first_moment(p);
     call.second_moment = c.parameters.second_moment(p);
     call.learning_rate = settings.learning_rate;

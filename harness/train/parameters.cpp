@@ -117,6 +117,11 @@ Tensor ParameterStore::owned_value(int parameter) const {
   return make_tensor(value(parameter).f32() + elements.first, DType::f32, {elements.count});
 }
 
+Tensor ParameterStore::owned_gradient(int parameter) const {
+  const Elements elements = owned(parameter);
+  return make_tensor(gradient(parameter).f32() + elements.first, DType::f32, {elements.count});
+}
+
 Tensor ParameterStore::owned_weights(size_t bucket) const {
   const Bucket range = owned_range(bucket);
   auto* weights = static_cast<float*>(weights_.data());

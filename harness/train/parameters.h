@@ -27,8 +27,7 @@ class ParameterStore {
   Tensor value(int parameter) const;
   Tensor gradient(int parameter, int copy = 0) const;
   Tensor head_gradient(int copy = 0) const;
-  // All gradients of a copy, gaps included, as one vector; and one part of it.
-  Tensor all_gradients(int copy = 0) const { return gradient_range(0, plan_.gradients, copy); }
+  // Part of all gradients of a copy, gaps included.
   Tensor gradient_range(int64_t begin, int64_t end, int copy = 0) const;
   int64_t gradient_count() const { return plan_.gradients; }
   int64_t offset(int parameter) const { return plan_.offsets[static_cast<size_t>(parameter)]; }
@@ -40,6 +39,7 @@ class ParameterStore {
   bool weights_sharded() const { return shape_.shard_weights && sharded(); }
   Elements owned(int parameter) const;
   Tensor owned_value(int parameter) const;
+  Tensor owned_gradient(int parameter) const;
   Tensor first_moment(int parameter) const { return owned_part(first_moment_, parameter); }
   Tensor second_moment(int parameter) const { return owned_part(second_moment_, parameter); }
   // The same for whole buckets: this rank's part of the weights and, where they are not sharded, all.

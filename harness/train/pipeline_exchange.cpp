@@ -3,8 +3,8 @@
 namespace dettax {
 
 PipelineExchange::PipelineExchange(const Mesh& mesh, const Stage& stage,
-                                   const StageActivations& activations, Device& device, bool ahead)
-    : stage_(stage), activations_(activations), device_(device), ahead_(ahead) {
+                                   const StageActivations& activations)
+    : stage_(stage), activations_(activations) {
   int64_t gradients = 0;
   for (const PipelineAction& action : stage.actions) {
     gradients_before_.push_back(gradients);
@@ -71,7 +71,7 @@ void PipelineExchange::ask(Direction& direction) {
 // Whether the memory that the next message goes to is free while `action` is computed. A chunk has one input more than slots, so that
 // of streams always is; gradients take turns.
 bool PipelineExchange::may_ask_ahead(const Direction& direction, size_t action) {
-  if (!ahead_ || direction.next == direction.receiving.size()) return false;
+  if (direction.next == direction.receiving.size()) return false;
   const size_t next = direction.receiving[direction.next];
   if (!stage_.actions[next].backward) return true;
   const int64_t turns = gradients_before_[next] - gradients_before_[action];
@@ -95,18 +95,18 @@ void PipelineExchange::begin(StepContext& c, size_t action) {
   direction.asked = false;
   c.show(what.backward ? "dy" : "x", input_of(action));
   c.layer = kNoLayer;
-  if (may_ask_ahead(direction, action)) ask(direction);
+  if (c.knobs.overlap && may_ask_ahead(direction, action)) ask(direction);
 }
 
 void PipelineExchange::end(StepContext& c, size_t action) {
   const PipelineAction& what = stage_.actions[action];
-  if (direction_of(action).group == nullptr || !sends(what)) return;
+  Direction& direction = direction_of(action);
+  if (direction.group == nullptr || !sends(what)) return;
   const Chunk& chunk = stage_.chunk_of(what);
   c.layer = what.backward ? chunk.first_layer : chunk.last_layer();
   c.begin(Op::pipeline_send);
   c.layer = kNoLayer;
-  device_.synchronize();
-  Direction& direction = direction_of(action);
+  c.device.synchronize();
   const Tensor result = result_of(action);
   direction.sent[place_of(action)] =
       direction.group->start_send(result.data, result.bytes(), direction.to);

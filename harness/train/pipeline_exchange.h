@@ -17,11 +17,10 @@ namespace dettax {
 // be taken before its memory is needed again, so that no circle of waiting can form. With one stage nothing here does anything.
 class PipelineExchange {
  public:
-  // `ahead`: a message may arrive while the pass before it is computed.
-  PipelineExchange(const Mesh& mesh, const Stage& stage, const StageActivations& activations,
-                   Device& device, bool ahead);
+  PipelineExchange(const Mesh& mesh, const Stage& stage, const StageActivations& activations);
 
-  // Before action number `action`: its input has come, and what it is going to write is free.
+  // Before action number `action`: its input has come, and what it is going to write is free. With `overlap` the next message may arrive
+  // while this pass is computed.
   void begin(StepContext& c, size_t action);
   // After it: its result is on its way.
   void end(StepContext& c, size_t action);
@@ -56,8 +55,6 @@ class PipelineExchange {
 
   const Stage& stage_;
   const StageActivations& activations_;
-  Device& device_;
-  const bool ahead_;
   std::vector<int64_t> gradients_before_;  // of each action
   std::vector<size_t> first_place_;        // of each chunk, forward
   std::array<Direction, 2> directions_;    // forward, backward

@@ -51,7 +51,7 @@ Activations StageActivations::pass(int chunk, int64_t micro_batch, int64_t gradi
   Activations view = shared_;
   view.tokens = in.tokens;
   view.targets = in.targets;
-  view.input = view.embedding = input(chunk, micro_batch);
+  view.input = input(chunk, micro_batch);
   view.layers = ChunkLayers(in.layers.data(), memory(chunk).first_layer);
   view.d_residual = d_residual(gradients);
   return view;

@@ -49,10 +49,8 @@ Tensor StepContext::head_operand() {
 }
 
 Tensor StepContext::reduced_gradient(int parameter) const {
-  const Tensor all = parameters.gradient(parameter);
-  if (!reduction.scattered()) return all;
-  const Elements owned = parameters.owned(parameter);
-  return make_tensor(all.f32() + owned.first, DType::f32, {owned.count});
+  return reduction.scattered() ? parameters.owned_gradient(parameter)
+                               : parameters.gradient(parameter);
 }
 
 void StepContext::show(std::string_view name, const Tensor& activation) {

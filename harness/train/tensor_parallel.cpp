@@ -91,7 +91,9 @@ const Tensor& finish(StepContext& c, RowExchange& exchange) {
   if (!exchange.requests.empty()) {
     c.begin(exchange.op);
     for (Request& request : exchange.requests) request.wait();
-    c.output(exchange.name, exchange.result);
+    // What was gathered is rounded already.
+    const bool gathered = exchange.op == Op::sequence_all_gather;
+    gathered ? c.show(exchange.name, exchange.result) : c.output(exchange.name, exchange.result);
   }
   return exchange.result;
 }

@@ -58,18 +58,11 @@ struct TrainStep::Impl {
 
 namespace {
 
-// Both uses of a tied table write one gradient unless sums over micro-batches or ranks are to form a tree: (head0 + head1) +
-// (embedding0 + embedding1) is what one micro-batch of all samples gives, (head0 + embedding0) + ... is not.
-bool apart(const Case& planned, const GradientTree& tree) {
-  const bool several = tree.micro_batches > 1 || planned.layout.dp * planned.layout.cp > 1;
-  const bool one_rank = planned.layout.pp == 1;  // holds both
-  return tree.tree && planned.model.tied_head && several && one_rank;
-}
-
-StorageShape storage_shape(const Case& planned, const GradientTree& tree, const Mesh& mesh) {
+StorageShape storage_shape(const Case& planned, const Knobs& knobs, const GradientTree& tree,
+                           const Mesh& mesh) {
   StorageShape shape;
   shape.copies = tree.copies();
-  shape.apart = apart(planned, tree);
+  shape.apart = tied_uses_apart(planned, knobs);
   shape.table_alone = planned.model.tied_head && planned.layout.pp > 1;
   if (planned.layout.zero_stage == 0) return shape;
   shape.shards = mesh.replicas().size();
@@ -113,13 +106,13 @@ TrainStep::Impl::Impl(const Case& planned_case, const Mode& mode, Device& on, Co
                                part_of(planned.model, planned.layout, mesh.position()))),
       names(parameter_names(planned.model)),
       stage(make_stage(planned, mesh.position())),
-      tree{GradientTree::wanted(knobs), planned.micro_batches()},
-      parameters(layout, storage_shape(planned, tree, mesh), device),
+      tree{gradients_as_tree(knobs), planned.micro_batches()},
+      parameters(layout, storage_shape(planned, knobs, tree, mesh), device),
       gathered(parameters, layout, device),
       reduction(parameters.plan(), scatters(planned, knobs, tree),
                 tree.tree && tree.micro_batches > 1),
       activations(planned, knobs, stage, device),
-      exchange(mesh, stage, activations, device, knobs.overlap),
+      exchange(mesh, stage, activations),
       data(make_token_source(planned)),
       sequence(static_cast<size_t>(planned.batch.sequence_length + 1)),
       host_tokens(static_cast<size_t>(planned.batch.micro * planned.local_sequence_length())),
@@ -151,10 +144,9 @@ TrainStep::Impl::Impl(const Case& planned_case, const Mode& mode, Device& on, Co
     const Tensor gradient = parameters.gradient(index);
     TrainStep::Parameter one{layout.parameters[p].name, {}, gradient, &layout.parameters[p], 0};
     if (parameters.sharded()) {
-      const Elements owned = parameters.owned(index);
       one.value = parameters.owned_value(index);
-      one.gradient = make_tensor(gradient.f32() + owned.first, DType::f32, {owned.count});
-      one.first = owned.first;
+      one.gradient = parameters.owned_gradient(index);
+      one.first = parameters.owned(index).first;
     } else {
       one.value = parameters.value(index);
     }
@@ -195,7 +187,7 @@ void TrainStep::Impl::forward(const PipelineAction& action) {
 void TrainStep::Impl::backward(const PipelineAction& action) {
   context.gradient_copy = tree.copy_for(action.micro_batch);
   context.accumulate = tree.accumulates(action.micro_batch);
-  chunk_backward(context, stage.chunk_of(action), action.micro_batch);
+  chunk_backward(context, stage.chunk_of(action));
 }
 
 void TrainStep::Impl::pass(size_t number) {
@@ -209,14 +201,10 @@ void TrainStep::Impl::pass(size_t number) {
   context.buffers =
       activations.pass(action.chunk, action.micro_batch, exchange.gradients_before(number));
   exchange.begin(context, number);
-  if (action.backward) {
-    backward(action);
-    exchange.end(context, number);
+  action.backward ? backward(action) : forward(action);
+  exchange.end(context, number);
+  if (action.backward)
     tree.merge(context, action.micro_batch, chunk_gradients[static_cast<size_t>(action.chunk)]);
-  } else {
-    forward(action);
-    exchange.end(context, number);
-  }
 }
 
 // Sum over micro-batches, then over replicas; divided once, at the end, so that the order of the sum alone decides its bits. Ranks
