@@ -110,9 +110,8 @@ class CaseBlock {
 
   // Threads of one process share its node, whatever nodes they stand for.
   Case on_this_node() const {
-    Case planned = record_.planned;
-    if (engaged("launcher") == "threads") planned.topology.ranks_per_node = planned.layout.ranks();
-    return planned;
+    const Case& planned = record_.planned;
+    return engaged("launcher") == "threads" ? all_on_one_node(planned) : planned;
   }
 
   void injections() {
@@ -137,15 +136,10 @@ class CaseBlock {
     }
   }
 
-  bool claims(const std::string& arm) const {
-    const ArmResult* found = find_arm(record_, arm);
-    return found != nullptr && found->claims_reproducible;
-  }
-
   // What stands in place of a tax that is none.
   std::vector<Cell> no_tax(const Tax& tax) const {
     if (!record_.precision_note.empty()) return {{"void", Colour::red}, {"emulated"}};
-    if (!claims(tax.arm)) return {{"none", Colour::dim}, {"claims nothing"}};
+    if (!claims(record_, tax.arm)) return {{"none", Colour::dim}, {"claims nothing"}};
     return {{"void", Colour::red}, {"no evidence"}};
   }
 
@@ -246,7 +240,7 @@ class CaseBlock {
 
   std::vector<Cell> evidence_row(const ArmEvidence& arm,
                                  const std::vector<std::string>& scopes) const {
-    const bool may_differ = !claims(arm.arm);
+    const bool may_differ = !claims(record_, arm.arm);
     std::vector<Cell> row{{arm.arm}};
     int64_t compared = 0;
     for (const std::string& name : scopes) {
@@ -271,7 +265,7 @@ class CaseBlock {
   void first_differences(const ArmEvidence& arm) {
     for (const ScopeEvidence& scope : arm.scopes) {
       if (!scope.tested || scope.equal || said(scope.first_difference)) continue;
-      const bool bad = claims(arm.arm);
+      const bool bad = claims(record_, arm.arm);
       line(fmt::format("{}, {}: {}", arm.arm, scope.scope, scope.first_difference), bad ? "!" : " ",
            bad ? Colour::red : Colour::dim);
     }

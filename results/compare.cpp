@@ -63,20 +63,23 @@ std::string text_words(const Data& data) {
   return data.kind == "text" ? fmt::format("{} bytes, hash {}", data.bytes, data.hash) : "";
 }
 
+std::string as_written(const Case& planned) {
+  Record only;
+  only.planned = planned;
+  return to_json(only);
+}
+
 void case_differences(const Record& base, const Record& fresh, Differences& out) {
-  // What a case is beyond its name: compared as it is written.
-  Record only_base, only_fresh;
-  only_base.planned = base.planned;
-  only_fresh.planned = fresh.planned;
   // A text is what it holds, wherever it lies.
   out.add("text of " + base.case_id, text_words(base.planned.data), text_words(fresh.planned.data));
-  for (Record* only : {&only_base, &only_fresh}) {
-    Data& data = only->planned.data;
-    data.path.clear();
-    data.hash.clear();
-    data.bytes = 0;
-  }
-  if (to_json(only_base) != to_json(only_fresh))
+  const auto without_text = [](Case planned) {
+    planned.data.path.clear();
+    planned.data.hash.clear();
+    planned.data.bytes = 0;
+    return as_written(planned);
+  };
+  // What a case is beyond its name: compared as it is written.
+  if (without_text(base.planned) != without_text(fresh.planned))
     out.add(base.case_id, "its model, batch, data, optimizer, seed or faults", "others");
   for (const ArmResult& arm : base.arms) {
     if (const ArmResult* other = find_arm(fresh, arm.arm))
@@ -166,11 +169,6 @@ std::string moved_side(const std::vector<ComparisonRow>& rows, const std::string
              format_percent(std::abs(row.ratio - 1));
   }
   return words.empty() ? "neither arm's step time moved beyond its interval" : words;
-}
-
-bool claims(const Record& record, const std::string& arm) {
-  const ArmResult* found = find_arm(record, arm);
-  return found != nullptr && found->claims_reproducible;
 }
 
 std::string differing_scopes(const ArmEvidence& evidence) {
@@ -288,14 +286,14 @@ void compare_case(const Record& base, const Record& fresh, double tolerance, boo
 // In the other run the same case on another number of threads, which gives it a name that this run lacks.
 const Record* on_other_threads(const std::vector<Record>& others, const std::vector<Record>& own,
                                const Record& one) {
-  const auto planned = [&](const Record& record) {
-    Record only;
-    only.planned = record.planned;
-    only.planned.topology.threads_per_rank = one.planned.topology.threads_per_rank;
-    return to_json(only);
+  const auto as_if_on = [](Case planned, int threads) {
+    planned.topology.threads_per_rank = threads;
+    return as_written(planned);
   };
+  const std::string wanted = as_written(one.planned);
   const auto found = std::ranges::find_if(others, [&](const Record& other) {
-    return find(own, &Record::case_id, other.case_id) == nullptr && planned(other) == planned(one);
+    return find(own, &Record::case_id, other.case_id) == nullptr &&
+           as_if_on(other.planned, one.planned.topology.threads_per_rank) == wanted;
   });
   return found == others.end() ? nullptr : &*found;
 }

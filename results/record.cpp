@@ -22,4 +22,9 @@ const ArmEvidence* find_evidence(const Record& record, std::string_view arm) {
   return find_by_arm(record.evidence.arms, arm);
 }
 
+bool claims(const Record& record, std::string_view arm) {
+  const ArmResult* found = find_arm(record, arm);
+  return found != nullptr && found->claims_reproducible;
+}
+
 }  // namespace dettax

@@ -194,5 +194,7 @@ struct Record {
 // What the record has of an arm; null if it has none.
 const ArmResult* find_arm(const Record& record, std::string_view arm);
 const ArmEvidence* find_evidence(const Record& record, std::string_view arm);
+// Whether it has the arm and its mode claims to reproduce its bits.
+bool claims(const Record& record, std::string_view arm);
 
 }  // namespace dettax

@@ -83,7 +83,6 @@ std::string_view trim(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kBlanks) - begin + 1);
 }
 
-// FNV-1a, then the finalizer of splitmix64 so that the last bytes reach every digit.
 namespace {
 
 // Length of the sequence that begins with this byte, and what its second byte may be: that is where overlong forms, surrogates and
@@ -122,6 +121,7 @@ std::optional<size_t> first_bad_utf8(std::string_view text) {
   return std::nullopt;
 }
 
+// FNV-1a, then the finalizer of splitmix64 so that the last bytes reach every digit.
 std::string hash_text(std::string_view text) {
   uint64_t hash = 0xCBF29CE484222325U;
   for (const char c : text) {

@@ -12,6 +12,7 @@
 #include "harness/base/format.h"
 #include "harness/base/text.h"
 #include "harness/launch/fault.h"
+#include "harness/launch/run_case.h"
 #include "harness/train/op_paths.h"
 
 namespace dettax {
@@ -77,8 +78,8 @@ std::string fault_of(const Injection& injection, const ArmSpec& arm) {
 
 void check_injections(const Suite& suite) {
   for (const Case& planned : suite.cases) {
-    std::vector<ArmSpec> arms = {{"fast", planned, suite.fast}, {"control", planned, suite.fast}};
-    for (const Mode& mode : suite.modes) arms.push_back({mode.name, planned, mode});
+    if (planned.injections.empty()) continue;
+    const std::vector<ArmSpec> arms = arm_specs(planned, suite);
     for (size_t i = 0; i < planned.injections.size(); ++i) {
       const Injection& injection = planned.injections[i];
       for (const ArmSpec& arm : arms) {

@@ -48,10 +48,11 @@ void write_case(std::ostream& out, const Case& planned, const Suite& suite, int6
     out << "  refused: " << *reason << '\n';
     return;
   }
-  const std::string crowd = oversubscription(planned, cores);
+  const Case placed = on_its_node(planned, suite);
+  const std::string crowd = oversubscription(placed, cores);
   if (!crowd.empty()) out << "  " << crowd << '\n';
   const auto arm = [&](const std::string& name, const Mode& mode) {
-    const auto bytes = static_cast<double>(estimate_memory(planned, mode).total());
+    const auto bytes = static_cast<double>(estimate_memory(placed, mode).total());
     out << fmt::format("  arm {:<28} mode {} {}, about {}\n", name, mode.name, mode.hash,
                        format_bytes(bytes));
   };

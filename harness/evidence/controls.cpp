@@ -10,9 +10,7 @@ namespace dettax {
 namespace {
 
 std::optional<std::string> why_no_schedule(const Case& planned, const Mode& mode) {
-  const bool reached = std::ranges::any_of(
-      scheduled_knobs(), [&](Knob knob) { return order_of(mode.knobs, knob) == Order::ordered; });
-  if (!reached) return "no sum depends on who computes what";
+  if (!schedule_reaches_a_sum(mode.knobs)) return "no sum depends on who computes what";
   const bool one_thread = planned.topology.threads_per_rank == 1;
   if (one_thread && mode.knobs.gemm != Order::ordered) return "one compute thread a rank";
   return std::nullopt;

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "harness/plan/claims.h"
+#include "harness/train/observer.h"
 
 namespace dettax {
 namespace {
@@ -49,15 +50,13 @@ constexpr std::array kPlaces{
     Place{Knob::fused_loss, "", "head_loss"},
 };
 
-bool begins_with_micro_batch(std::string_view path) { return path.starts_with("micro"); }
-
 }  // namespace
 
 bool acts_at(Knob knob, std::string_view path) {
   if (knob == Knob::schedule)
     return std::ranges::any_of(scheduled_knobs(),
                                [&](Knob reached) { return acts_at(reached, path); });
-  if (begins_with_micro_batch(path)) path.remove_prefix(std::min(path.find('/') + 1, path.size()));
+  path = without_micro_batch(path);
   const std::string_view phase = path.substr(0, path.find('/'));
   const std::string_view op = path.substr(path.rfind('/') + 1);
   return std::any_of(kPlaces.begin(), kPlaces.end(), [&](const Place& place) {

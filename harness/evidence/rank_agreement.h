@@ -5,8 +5,7 @@
 
 namespace dettax {
 
-// Whether the ranks of one run hold equal bits where a reduction made them equal: its results, loss, gradient norm and state. Tested only
-// where ranks are copies of each other (data parallelism alone).
+// Whether the ranks of one run hold equal bits where a reduction made them equal: its results, loss, gradient norm and state.
 RankAgreement ranks_agreement(const Ledger& ledger);
 
 }  // namespace dettax

@@ -75,7 +75,6 @@ std::string encode(const Heartbeat& value) {
 
 std::string encode(const Welcome& value) {
   return dumped({{"heartbeat_seconds", value.heartbeat_seconds},
-                 {"local_size", value.local_size},
                  {"spin", value.spin},
                  {"cores", value.cores},
                  {"node_of_rank", value.node_of_rank}},
@@ -102,7 +101,6 @@ Welcome decode_welcome(const std::string& line) {
     check_version(message);
     Welcome welcome;
     welcome.heartbeat_seconds = message.at("heartbeat_seconds").get<double>();
-    welcome.local_size = message.at("local_size").get<int>();
     welcome.spin = message.at("spin").get<bool>();
     welcome.cores = message.at("cores").get<std::vector<int>>();
     welcome.node_of_rank = message.at("node_of_rank").get<std::vector<int>>();

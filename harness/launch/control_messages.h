@@ -29,7 +29,6 @@ struct Hello {
 
 struct Welcome {
   double heartbeat_seconds = 1;  // between two signs of life while a request is worked on
-  int local_size = 1;            // ranks on this rank's machine
   bool spin = false;             // there is a core for every thread of them
   std::vector<int> cores;        // of each compute thread; empty: not bound
   std::vector<int> node_of_rank;

@@ -16,14 +16,7 @@ constexpr std::string_view kReorder = "reorder";
 constexpr std::string_view kNoVersion = "no_deterministic_version";
 constexpr std::string_view kReorderCollectives = "reorder_collectives";
 
-// "micro3/forward/..." -> "forward/...": a fault that names no micro-batch strikes the first that
-// comes.
-std::string_view without_micro_batch(std::string_view path) {
-  if (!path.starts_with("micro")) return path;
-  const size_t slash = path.find('/');
-  return slash == std::string_view::npos ? path : path.substr(slash + 1);
-}
-
+// A fault that names no micro-batch strikes the first that comes.
 bool names(const Injection& fault, std::string_view path) {
   return path.starts_with(fault.op) || without_micro_batch(path).starts_with(fault.op);
 }

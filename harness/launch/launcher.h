@@ -25,9 +25,8 @@ struct HostLoad {
 // What a stretch of steps took.
 struct StepsRun {
   std::vector<std::vector<double>> step_time_seconds;  // [rank][step]
-  double cpu_seconds = 0;                              // of all processes of the group
   FillTotals fills;                                    // of rank 0
-  std::vector<HostLoad> hosts;  // where the group is on other machines too; empty: on this one
+  std::vector<HostLoad> hosts;                         // each machine that the group is on
 };
 
 // The processes of one arm, started with that arm's environment and alive until this goes. Between
@@ -61,6 +60,11 @@ struct LaunchSettings {
   int interrupt = -1;               // descriptor that turns readable when all is to end; -1: none
   Binding binding = Binding::none;  // of compute threads to cores
 };
+
+// How long requests to a group may take, in times that a step may take. A ledger's step fingerprints every op's output; building is also
+// the first touch of all memory.
+inline constexpr double kLedgerStepAllowance = 4;
+inline constexpr double kPrepareAllowance = 2;
 
 class Launcher {
  public:

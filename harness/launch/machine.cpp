@@ -15,6 +15,7 @@
 #include "harness/base/error.h"
 #include "harness/base/text.h"
 #include "harness/launch/descriptor.h"
+#include "harness/plan/launch_plan.h"
 
 namespace dettax {
 namespace {
@@ -106,15 +107,16 @@ int visible_devices() {
 }
 
 const std::string& binding_word(Binding binding) {
-  static const std::array<std::string, 2> words = {"none", "core"};
-  return words.at(static_cast<size_t>(binding));
+  return binding_words().at(static_cast<size_t>(binding));
 }
 
 Binding find_binding(const std::string& word) {
-  for (const Binding binding : {Binding::none, Binding::core}) {
-    if (binding_word(binding) == word) return binding;
-  }
-  throw Error(ErrorKind::usage, fmt::format("binding \"{}\": must be none or core", word));
+  const std::vector<std::string>& words = binding_words();
+  const auto found = std::find(words.begin(), words.end(), word);
+  if (found == words.end())
+    throw Error(ErrorKind::usage,
+                fmt::format("binding \"{}\": must be {}", word, join(words, " or ")));
+  return static_cast<Binding>(found - words.begin());
 }
 
 std::vector<int> cores_of_rank(Binding binding, const std::vector<int>& cores, int local_rank,

@@ -46,12 +46,7 @@ int64_t available_memory_bytes() {
 }
 
 Case on_its_node(const Case& planned, const Suite& suite) {
-  Case placed = planned;
-  if (suite.launch.launcher == "threads") {
-    placed.topology.nodes = 1;
-    placed.topology.ranks_per_node = planned.layout.ranks();
-  }
-  return placed;
+  return suite.launch.launcher == "threads" ? all_on_one_node(planned) : planned;
 }
 
 int64_t case_memory_bytes(const Case& planned, const Suite& suite) {

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <fstream>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 #include "harness/base/error.h"
+#include "harness/base/text.h"
 #include "harness/launch/descriptor.h"
 
 namespace dettax {
@@ -160,13 +162,27 @@ void Process::kill() {
   pid_ = -1;
 }
 
-std::string describe_exit(int wait_status) {
-  if (WIFSIGNALED(wait_status)) {
-    const int number = WTERMSIG(wait_status);
-    const char* words = ::sigabbrev_np(number);
-    return fmt::format("{} (signal {}, SIG{})", number == SIGKILL ? "was killed" : "crashed",
-                       number, words == nullptr ? "?" : words);
+std::string signal_words(int number) {
+  const char* words = ::sigabbrev_np(number);
+  return fmt::format("{} (signal {}, SIG{})", number == SIGKILL ? "was killed" : "crashed", number,
+                     words == nullptr ? "?" : words);
+}
+
+std::string output_tail(const std::filesystem::path& log) {
+  constexpr size_t kLines = 5;
+  std::ifstream file(log);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line);) {
+    const bool rule = line.find_first_not_of("-= ") == std::string::npos;
+    if (rule) continue;
+    lines.push_back(line);
+    if (lines.size() > kLines) lines.erase(lines.begin());
   }
+  return lines.empty() ? "" : fmt::format("; its last output: {}", join(lines, " | "));
+}
+
+std::string describe_exit(int wait_status) {
+  if (WIFSIGNALED(wait_status)) return signal_words(WTERMSIG(wait_status));
   const int status = WEXITSTATUS(wait_status);
   // The dynamic loader's status, before any of our code ran.
   const char* const hint =

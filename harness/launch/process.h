@@ -41,5 +41,10 @@ class Process {
 
 // "crashed (signal 6, Aborted)", "was killed (signal 9, Killed)", "ended with status 3".
 std::string describe_exit(int wait_status);
+// "crashed (signal 6, SIGABRT)".
+std::string signal_words(int number);
+
+// "; its last output: a | b" of the last lines that a process wrote to `log`, without rules and empty ones; empty if there are none.
+std::string output_tail(const std::filesystem::path& log);
 
 }  // namespace dettax

@@ -17,10 +17,7 @@
 namespace dettax {
 namespace {
 
-// As of ThreadGroup: a ledger's step takes a few times a plain one, building twice one.
-constexpr double kLedgerStepFactor = 4;
-constexpr double kPrepareFactor = 2;
-// What MPI may take to connect all hosts, over and above that.
+// What MPI may take to connect all hosts, over and above a start.
 constexpr double kConnectSeconds = 20;
 
 // What all ranks say alike, and where they do not, each value with a rank that has it.
@@ -60,11 +57,12 @@ class ProcessGroup : public ArmGroup {
       : spec_(spec),
         step_limit_seconds_(settings.step_timeout_seconds),
         ranks_(spec, settings, process_settings, name) {
-    engaged_ = merged_engaged(checked(
-        request::Prepare{spec}, kPrepareFactor + kConnectSeconds / settings.step_timeout_seconds));
+    engaged_ = merged_engaged(
+        checked(request::Prepare{spec},
+                kPrepareAllowance + kConnectSeconds / settings.step_timeout_seconds));
     engaged_["ranks"] = fmt::format("{}", ranks_.links().size());
     engaged_["launcher"] = to_string(process_settings.starter);
-    engaged_["binding"] = binding_word(process_settings.binding);
+    engaged_["binding"] = binding_word(settings.binding);
     engaged_["nodes"] = nodes_words();
     const Topology& topology = spec.planned.topology;
     if (topology.emulates_links()) engaged_["links"] = link_words(topology) + " (emulated)";
@@ -81,7 +79,7 @@ class ProcessGroup : public ArmGroup {
   void write_ledger(uint64_t seed, int steps, const std::filesystem::path& path,
                     uint64_t stress) override;
   void weaken(Knob knob) override {
-    checked(request::Weaken{std::string(knob_name(knob))}, kPrepareFactor);
+    checked(request::Weaken{std::string(knob_name(knob))}, kPrepareAllowance);
   }
 
  private:
@@ -143,7 +141,6 @@ StepsRun ProcessGroup::run_steps(int steps) {
   for (size_t rank = 0; rank < replies.size(); ++rank) {
     Reply& reply = replies[rank];
     run.step_time_seconds.push_back(std::move(reply.step_time_seconds.at(0)));
-    run.cpu_seconds += reply.cpu_seconds;
     HostLoad& host = hosts[ranks_.links()[rank].hello.machine];
     host.cpu_seconds += reply.cpu_seconds;
     if (reply.machine.size() == 2) {
@@ -158,7 +155,7 @@ StepsRun ProcessGroup::run_steps(int steps) {
 void ProcessGroup::write_ledger(uint64_t seed, int steps, const std::filesystem::path& path,
                                 uint64_t stress) {
   const std::vector<Reply> replies =
-      checked(request::WriteLedger{seed, steps, "", stress}, kLedgerStepFactor * (steps + 1));
+      checked(request::WriteLedger{seed, steps, "", stress}, kLedgerStepAllowance * (steps + 1));
   std::ostringstream text;
   dettax::write_ledger(text, merged_ledger(replies));
   write_file_atomically(path, text.str());
@@ -167,7 +164,7 @@ void ProcessGroup::write_ledger(uint64_t seed, int steps, const std::filesystem:
 void ProcessGroup::throw_non_finite(const Reply& failed) {
   const std::vector<Reply> found =
       checked(request::FindNonFinite{failed.step},
-              kLedgerStepFactor * static_cast<double>(failed.step + 2));
+              kLedgerStepAllowance * static_cast<double>(failed.step + 2));
   throw Error(ErrorKind::numeric, fmt::format("{}; {}", failed.message, earliest_finding(found)));
 }
 

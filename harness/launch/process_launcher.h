@@ -7,7 +7,6 @@
 #include "harness/launch/job.h"
 #include "harness/launch/launch_command.h"
 #include "harness/launch/launcher.h"
-#include "harness/launch/machine.h"
 
 namespace dettax {
 
@@ -16,8 +15,7 @@ struct ProcessSettings {
   RankStarter starter = RankStarter::mpirun;
   Job job;
   std::vector<std::string> arguments;  // further ones of mpirun or srun
-  Binding binding = Binding::none;
-  std::string control_address;  // of this host, as the others reach it; empty: found out
+  std::string control_address;         // of this host, as the others reach it; empty: found out
 };
 
 // One process a rank, started group by group with mpirun or srun; the case's topology says how many

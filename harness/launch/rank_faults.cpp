@@ -1,14 +1,13 @@
 #include "harness/launch/rank_faults.h"
 
 #include <algorithm>
-#include <csignal>
-#include <cstring>
 #include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "harness/base/text.h"
+#include "harness/launch/process.h"
 
 namespace dettax {
 namespace {
@@ -57,11 +56,6 @@ std::string blamed(const std::vector<RankLink>& links, const std::vector<const R
     return fmt::format("host {} with {}", host, rank_list(gone));
   }
   return gone.size() == 1 ? name_of(*gone.front()) : rank_list(gone);
-}
-
-std::string signal_words(int number) {
-  const char* words = ::sigabbrev_np(number);
-  return fmt::format("crashed (signal {}, SIG{})", number, words == nullptr ? "?" : words);
 }
 
 }  // namespace

@@ -172,14 +172,14 @@ RankPool::RankPool(const ArmSpec& spec, StatusPage& page, const PoolSettings& se
   auto communicators = connect_ranks(settings, spec.planned.topology, ranks, state_->spin);
   for (size_t i = 0; i < communicators.size(); ++i) {
     const int rank = communicators[i]->rank();
-    auto& context =
-        state_->contexts.emplace_back(std::make_unique<RankContext>(rank, page.layout().ranks[i]));
+    auto& context = state_->contexts.emplace_back(
+        std::make_unique<RankContext>(rank, i, page.layout().ranks[i]));
     context->communicator = std::move(communicators[i]);
   }
   try {
     state_->start_threads();
     run([&](RankContext& context) {
-      const auto& own = cores[static_cast<size_t>(context.rank - first_rank())];
+      const auto& own = cores[context.index];
       if (!own.empty()) bind_this_thread({own.front()});
       // All ranks alike, also those that are processes.
       uint64_t common_seed = group_seed;

@@ -18,9 +18,11 @@ namespace dettax {
 
 // What one rank owns and works with. Only its own thread touches it while run() is going on.
 struct RankContext {
-  RankContext(int its_rank, RankStatus& its_status) : rank(its_rank), status(its_status) {}
+  RankContext(int its_rank, size_t its_index, RankStatus& its_status)
+      : rank(its_rank), index(its_index), status(its_status) {}
 
   int rank;
+  size_t index;  // among the ranks of this process
   RankStatus& status;
   std::unique_ptr<Communicator> communicator;
   std::unique_ptr<Device> device;
@@ -31,7 +33,6 @@ struct RankContext {
 
 // The one rank of a group that this process has, where ranks are processes.
 struct LoneRank {
-  int rank = 0;
   bool spin = false;       // there is a core for each thread of the ranks on this machine
   std::vector<int> cores;  // of each compute thread; empty: not bound
   // To the others, over the links of the topology; called once, by all.

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
-#include <fstream>
 #include <map>
 #include <utility>
 
@@ -26,7 +25,6 @@ constexpr double kFailureGraceSeconds = 1;
 // For mpirun or srun to end once its ranks are gone, and once it was asked to.
 constexpr double kEndSeconds = 3;
 constexpr double kExitSeconds = 5;
-constexpr size_t kTailLines = 5;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -103,7 +101,6 @@ std::vector<Welcome> plan_welcomes(const std::vector<Hello>& hellos, Binding bin
     for (int i = 0; i < size; ++i) {
       Welcome& welcome = welcomes[ranks[static_cast<size_t>(i)]];
       welcome.heartbeat_seconds = heartbeat_seconds(step_timeout_seconds);
-      welcome.local_size = size;
       welcome.node_of_rank = nodes;
       welcome.spin = static_cast<size_t>(size) * static_cast<size_t>(threads) <= cores.size();
       welcome.cores = cores_of_rank(binding, cores, i, size, threads);
@@ -115,7 +112,6 @@ std::vector<Welcome> plan_welcomes(const std::vector<Hello>& hellos, Binding bin
 RankProcesses::RankProcesses(const ArmSpec& spec, const LaunchSettings& settings,
                              const ProcessSettings& process_settings, const std::string& name)
     : settings_(settings),
-      process_settings_(process_settings),
       log_(settings.log_folder / (name + ".log")),
       server_(process_settings.control_address),
       process_(start_process(spec, settings, process_settings, server_, log_)) {
@@ -126,7 +122,7 @@ RankProcesses::RankProcesses(const ArmSpec& spec, const LaunchSettings& settings
     welcome_all(spec);
   } catch (const Error& error) {
     end();
-    throw Error(error.kind(), error.what() + output_tail());
+    throw Error(error.kind(), error.what() + output_tail(log_));
   }
 }
 
@@ -153,8 +149,8 @@ void RankProcesses::welcome_all(const ArmSpec& spec) {
     throw Error(ErrorKind::infrastructure, *fault);
   }
   if (const auto fault = fleet_fault(hellos)) throw Error(ErrorKind::infrastructure, *fault);
-  welcomes_ = plan_welcomes(hellos, process_settings_.binding,
-                            spec.planned.topology.threads_per_rank, settings_.step_timeout_seconds);
+  welcomes_ = plan_welcomes(hellos, settings_.binding, spec.planned.topology.threads_per_rank,
+                            settings_.step_timeout_seconds);
   for (size_t rank = 0; rank < links_.size(); ++rank) {
     if (!links_[rank].channel.send(encode(welcomes_[rank]))) links_[rank].closed = Clock::now();
   }
@@ -240,13 +236,13 @@ void RankProcesses::throw_died() {
   }
   const std::string words = death_words(links_);
   end();  // then mpirun or srun has had its say as well
-  throw Error(ErrorKind::infrastructure, words + output_tail());
+  throw Error(ErrorKind::infrastructure, words + output_tail(log_));
 }
 
 void RankProcesses::throw_delayed(double no_progress_seconds) {
   const double silent = 2.5 * heartbeat_seconds(settings_.step_timeout_seconds);
   const std::string words =
-      delay_words(links_, Clock::now(), silent, no_progress_seconds) + output_tail();
+      delay_words(links_, Clock::now(), silent, no_progress_seconds) + output_tail(log_);
   end();
   throw Error(ErrorKind::timeout, words);
 }
@@ -261,18 +257,6 @@ void RankProcesses::end() {
     process_.wait(kEndSeconds);
   }
   process_.kill();
-}
-
-std::string RankProcesses::output_tail() const {
-  std::ifstream log(log_);
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(log, line);) {
-    const bool rule = line.find_first_not_of("-= ") == std::string::npos;
-    if (rule) continue;
-    lines.push_back(line);
-    if (lines.size() > kTailLines) lines.erase(lines.begin());
-  }
-  return lines.empty() ? "" : fmt::format("; its last output: {}", join(lines, " | "));
 }
 
 }  // namespace dettax

@@ -39,10 +39,8 @@ class RankProcesses {
   [[noreturn]] void throw_died();
   [[noreturn]] void throw_delayed(double no_progress_seconds);
   void end();
-  std::string output_tail() const;
 
   LaunchSettings settings_;
-  ProcessSettings process_settings_;
   std::filesystem::path log_;
   ControlServer server_;
   Process process_;  // mpirun or srun

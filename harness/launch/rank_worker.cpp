@@ -182,9 +182,9 @@ void run_rank_worker(const std::string& addresses, const std::string& rank_varia
   LauncherLine line(std::move(channel), page, welcome.heartbeat_seconds);
   std::unique_ptr<MpiSession> session;  // outlives the communicators of the ranks
   PoolSettings settings;
-  settings.lone = LoneRank{
-      variables.rank, welcome.spin, welcome.cores,
-      [&](const Topology& topology) { return connect(session, variables, welcome, topology); }};
+  settings.lone = LoneRank{welcome.spin, welcome.cores, [&](const Topology& topology) {
+                             return connect(session, variables, welcome, topology);
+                           }};
   RequestHandler handler(page, std::move(settings));
   for (bool last = false; !last;) {
     const WorkerRequest request = decode_request(line.next());

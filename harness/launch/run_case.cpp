@@ -46,12 +46,6 @@ struct Arm {
   bool broken() const { return !result.failure_code.empty(); }
 };
 
-std::vector<ArmSpec> arm_specs(const Case& planned, const Suite& suite) {
-  std::vector<ArmSpec> specs = {{"fast", planned, suite.fast}, {"control", planned, suite.fast}};
-  for (const Mode& mode : suite.modes) specs.push_back({mode.name, planned, mode});
-  return specs;
-}
-
 ArmResult planned_result(const ArmSpec& spec, const Suite& suite) {
   ArmResult result;
   result.arm = spec.arm;
@@ -315,6 +309,12 @@ void CaseRunner::fill_taxes() {
 }
 
 }  // namespace
+
+std::vector<ArmSpec> arm_specs(const Case& planned, const Suite& suite) {
+  std::vector<ArmSpec> specs = {{"fast", planned, suite.fast}, {"control", planned, suite.fast}};
+  for (const Mode& mode : suite.modes) specs.push_back({mode.name, planned, mode});
+  return specs;
+}
 
 Record run_case(const Case& planned, const CaseContext& context) {
   return CaseRunner(planned, context).run();

@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "harness/launch/launcher.h"
 #include "harness/plan/suite.h"
@@ -16,6 +17,9 @@ struct CaseProgress {
   std::string words;    // what goes on: "measuring, round 4, half-width 1.2 %"
   double fraction = 0;  // of this case
 };
+
+// The arms of a case: fast, control, and one for each mode of the suite.
+std::vector<ArmSpec> arm_specs(const Case& planned, const Suite& suite);
 
 struct CaseContext {
   const Suite& suite;

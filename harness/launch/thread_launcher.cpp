@@ -10,11 +10,6 @@
 namespace dettax {
 namespace {
 
-// A ledger's step fingerprints every op's output, which takes a few times a plain step.
-constexpr double kLedgerStepFactor = 4;
-// Building and the first touch of all memory, over and above a step.
-constexpr double kPrepareFactor = 2;
-
 // Where the ranks of a worker will sit: it may use what this process may. Error{config} where the
 // cores are too few to bind to.
 std::vector<RankPlace> thread_places(const ArmSpec& spec, Binding binding) {
@@ -30,6 +25,10 @@ std::vector<RankPlace> thread_places(const ArmSpec& spec, Binding binding) {
   return places;
 }
 
+HostLoad host_load(const Reply& reply) {
+  return {reply.machine.at(0), reply.machine.at(1), reply.cpu_seconds};
+}
+
 class ThreadGroup : public ArmGroup {
  public:
   ThreadGroup(const ArmSpec& spec, const LaunchSettings& settings, const std::string& name)
@@ -37,7 +36,7 @@ class ThreadGroup : public ArmGroup {
         step_limit_seconds_(settings.step_timeout_seconds),
         places_(thread_places(spec, settings.binding)),
         worker_(spec, settings, name) {
-    engaged_ = checked(request::Prepare{spec}, kPrepareFactor, false).engaged;
+    engaged_ = checked(request::Prepare{spec}, kPrepareAllowance, false).engaged;
     engaged_["launcher"] = "threads";
     engaged_["binding"] = binding_word(settings.binding);
     const Topology& topology = spec.planned.topology;
@@ -58,17 +57,17 @@ class ThreadGroup : public ArmGroup {
     if (!reply.ok && reply.kind == ErrorKind::numeric) throw_non_finite(reply);
     throw_unless_ok(reply);
     fills_.add(reply.fills, steps);
-    return {std::move(reply.step_time_seconds), reply.cpu_seconds, reply.fills, {}};
+    return {std::move(reply.step_time_seconds), reply.fills, {host_load(reply)}};
   }
 
   void write_ledger(uint64_t seed, int steps, const std::filesystem::path& path,
                     uint64_t stress) override {
     checked(request::WriteLedger{seed, steps, path.string(), stress},
-            kLedgerStepFactor * (steps + 1), false);
+            kLedgerStepAllowance * (steps + 1), false);
   }
 
   void weaken(Knob knob) override {
-    checked(request::Weaken{std::string(knob_name(knob))}, kPrepareFactor, false);
+    checked(request::Weaken{std::string(knob_name(knob))}, kPrepareAllowance, false);
   }
 
  private:
@@ -90,7 +89,7 @@ class ThreadGroup : public ArmGroup {
 
   [[noreturn]] void throw_non_finite(const Reply& failed) {
     const Reply found = checked(request::FindNonFinite{failed.step},
-                                kLedgerStepFactor * static_cast<double>(failed.step + 2), false);
+                                kLedgerStepAllowance * static_cast<double>(failed.step + 2), false);
     throw Error(ErrorKind::numeric, fmt::format("{}; {}", failed.message, found.message));
   }
 

@@ -23,11 +23,9 @@ void take_worse(Block& block, const HostLoad& host) {
 }  // namespace
 
 Block TimedGroup::run_steps(int steps) {
-  const MachineSample before = sample_machine();
   StepsRun run = group_.run_steps(steps);
   Block block;
   block.step_time_seconds = std::move(run.step_time_seconds);
-  if (run.hosts.empty()) fill_guards(block, before, sample_machine(), run.cpu_seconds);
   for (const HostLoad& host : run.hosts) take_worse(block, host);
   return block;
 }

@@ -178,8 +178,7 @@ Reply RequestHandler::Worker::handle(const request::Prepare& prepare) {
   reply.engaged = engaged();
   pool_->run([&](RankContext& context) {
     context.train->reset(spec_.planned.seed);
-    if (context.rank == pool_->first_rank())
-      reply.engaged["device"] = context.device->description();
+    if (context.index == 0) reply.engaged["device"] = context.device->description();
   });
   return reply;
 }
@@ -187,12 +186,11 @@ Reply RequestHandler::Worker::handle(const request::Prepare& prepare) {
 Reply RequestHandler::Worker::handle(const request::Steps& steps) {
   Reply reply;
   reply.step_time_seconds.resize(static_cast<size_t>(pool().size()));
-  const int first_rank = pool().first_rank();
   reply.machine.push_back(sample_machine());
   const double cpu_before = cpu_seconds_used();
   pool().run([&](RankContext& context) {
     const FillTotals fills_before = context.train->fills();
-    auto& times = reply.step_time_seconds[static_cast<size_t>(context.rank - first_rank)];
+    auto& times = reply.step_time_seconds[context.index];
     times.reserve(static_cast<size_t>(steps.count));
     context.communicator->barrier();  // all are awake before the first step is timed
     for (int i = 0; i < steps.count; ++i) {
@@ -200,7 +198,7 @@ Reply RequestHandler::Worker::handle(const request::Steps& steps) {
       times.push_back(timed_step(context, result));
       if (result.finite) continue;
       // Loss and norm are sums over the group: every rank stops here.
-      if (context.rank == first_rank) {
+      if (context.index == 0) {
         reply.ok = false;
         reply.kind = ErrorKind::numeric;
         reply.step = context.train->steps_done() - 1;
@@ -210,7 +208,7 @@ Reply RequestHandler::Worker::handle(const request::Steps& steps) {
       }
       break;
     }
-    if (context.rank == first_rank) reply.fills = difference(context.train->fills(), fills_before);
+    if (context.index == 0) reply.fills = difference(context.train->fills(), fills_before);
   });
   reply.cpu_seconds = cpu_seconds_used() - cpu_before;
   reply.machine.push_back(sample_machine());
@@ -230,7 +228,7 @@ Reply RequestHandler::Worker::handle(const request::WriteLedger& ledger) {
   out.ranks.resize(static_cast<size_t>(pool().size()));
   pool().run([&](RankContext& context) {
     const Stress stress(*context.device, ledger.stress, context.rank);
-    out.ranks[static_cast<size_t>(context.rank - pool_->first_rank())] =
+    out.ranks[context.index] =
         record_ledger(*context.train, *context.device, ledger.seed, ledger.steps,
                       [&] { return step_with_faults(context, FaultInjector::Steps::ledger); });
   });
@@ -274,7 +272,7 @@ Reply RequestHandler::Worker::handle(const request::FindNonFinite& find) {
       step_with_faults(context);
     }
     context.train->observe(nullptr);
-    found[static_cast<size_t>(context.rank - pool_->first_rank())] = observer.first();
+    found[context.index] = observer.first();
   });
   // The earliest over all ranks: a collective spreads it to the others.
   Reply reply;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <utility>
 #include <vector>
 
@@ -18,7 +17,6 @@ using Clock = std::chrono::steady_clock;
 
 // How long a worker that closed its socket may take to end, and one that was asked to go.
 constexpr double kEndSeconds = 5;
-constexpr size_t kTailLines = 5;
 
 std::string position(const RankStatus& rank) {
   const int64_t step = rank.step.load();
@@ -136,7 +134,8 @@ void WorkerProcess::throw_died() {
     }
     where = fmt::format("with {}", join(each, "; "));
   }
-  throw Error(ErrorKind::infrastructure, fmt::format("{} {} {}{}", who, how, where, output_tail()));
+  throw Error(ErrorKind::infrastructure,
+              fmt::format("{} {} {}{}", who, how, where, output_tail(log_)));
 }
 
 void WorkerProcess::throw_hung(double seconds) {
@@ -144,18 +143,7 @@ void WorkerProcess::throw_hung(double seconds) {
   const std::string where = position(page_.layout().ranks[static_cast<size_t>(rank)]);
   process_.kill();
   throw Error(ErrorKind::timeout, fmt::format("rank {} hung {} (no progress for {}){}", rank, where,
-                                              format_seconds(seconds), output_tail()));
-}
-
-std::string WorkerProcess::output_tail() const {
-  std::ifstream log(log_);
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(log, line);) {
-    if (line.empty()) continue;
-    lines.push_back(line);
-    if (lines.size() > kTailLines) lines.erase(lines.begin());
-  }
-  return lines.empty() ? "" : fmt::format("; its last output: {}", join(lines, " | "));
+                                              format_seconds(seconds), output_tail(log_)));
 }
 
 }  // namespace dettax

@@ -27,7 +27,6 @@ class WorkerProcess {
   [[noreturn]] void throw_died();
   [[noreturn]] void throw_hung(double seconds);
   int64_t steps_begun() const;
-  std::string output_tail() const;
 
   LaunchSettings settings_;
   std::filesystem::path log_;

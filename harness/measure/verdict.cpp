@@ -55,12 +55,6 @@ std::optional<Verdict> not_engaged(const Record& record) {
   return std::nullopt;
 }
 
-bool claims(const Suite& suite, const std::string& arm) {
-  return std::any_of(suite.modes.begin(), suite.modes.end(), [&](const Mode& mode) {
-    return mode.claims_reproducible && mode.name == arm;
-  });
-}
-
 bool claims_any(const Suite& suite) {
   return std::any_of(suite.modes.begin(), suite.modes.end(),
                      [](const Mode& mode) { return mode.claims_reproducible; });
@@ -272,7 +266,7 @@ void judge(Record& record, const Suite& suite) {
   if (record.verdict.status == Status::error || record.verdict.reason_code == "non_finite") return;
   for (Tax& tax : record.taxes) {
     const ArmEvidence* evidence = find_evidence(record, tax.arm);
-    tax.published = claims(suite, tax.arm) && evidence != nullptr && evidence->reproducible &&
+    tax.published = claims(record, tax.arm) && evidence != nullptr && evidence->reproducible &&
                     record.precision_note.empty() &&
                     record.verdict.reason_code != "mode_not_engaged";
   }

@@ -136,7 +136,7 @@ void read_injections(MapReader& reader, Case& planned) {
   }
 }
 
-Case read_case(const Yaml& node, const std::string& key) {
+Case read_case(const Yaml& node, const std::string& key, KnownTexts& texts) {
   MapReader reader(node, key);
   Case planned;
   planned.model = read_model(reader.require("model"), reader.path("model"));
@@ -147,7 +147,7 @@ Case read_case(const Yaml& node, const std::string& key) {
   reader.word("backend", planned.backend, backend_words());
   read_topology(reader, planned);
   read_batch(reader, planned);
-  read_data(reader, planned);
+  read_data(reader, planned, texts);
   read_optimizer(reader, planned.optimizer);
   if (const Yaml* seed = reader.find("seed")) {
     planned.seed = static_cast<uint64_t>(read_integer(*seed, reader.path("seed"), {.low = 0}));
@@ -196,14 +196,14 @@ const std::vector<std::string>& backend_words() {
   return words;
 }
 
-std::vector<Case> read_cases(const Yaml& entry, const std::string& key) {
+std::vector<Case> read_cases(const Yaml& entry, const std::string& key, KnownTexts& texts) {
   std::vector<Yaml> entries = {entry};
   for (const char* axis : {"model", "layout", "precision", "threads", "batch"}) {
     entries = expand(entries, axis, key);
   }
   std::vector<Case> cases;
   cases.reserve(entries.size());
-  for (const Yaml& single : entries) cases.push_back(read_case(single, key));
+  for (const Yaml& single : entries) cases.push_back(read_case(single, key, texts));
   return cases;
 }
 

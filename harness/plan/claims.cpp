@@ -19,11 +19,6 @@ Order order_needed(Knob knob, BitsOver over) {
   return Order::invariant;
 }
 
-bool schedule_reaches_a_sum(const Knobs& knobs) {
-  return std::ranges::any_of(kScheduled,
-                             [&](Knob knob) { return order_of(knobs, knob) == Order::ordered; });
-}
-
 void append(std::vector<UnmetClaim>& out, const Mode& mode, std::string_view claim, BitsOver over) {
   for (const KnobInfo& info : knob_table()) {
     const bool known =
@@ -43,10 +38,9 @@ BitsOver bits_over(std::string_view scope) {
 
 std::span<const Knob> scheduled_knobs() { return kScheduled; }
 
-Order order_of(const Knobs& knobs, Knob knob) {
-  const std::vector<std::string_view>& values = knob_table().at(static_cast<size_t>(knob)).values;
-  const auto at = std::ranges::find(values, knob_value(knobs, knob));
-  return static_cast<Order>(at - values.begin());
+bool schedule_reaches_a_sum(const Knobs& knobs) {
+  return std::ranges::any_of(kScheduled,
+                             [&](Knob knob) { return order_of(knobs, knob) == Order::ordered; });
 }
 
 std::optional<std::string_view> value_needed(const Knobs& knobs, Knob knob, BitsOver over) {

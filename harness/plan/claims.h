@@ -24,8 +24,7 @@ BitsOver bits_over(std::string_view scope);
 // dynamic schedule reaches.
 std::span<const Knob> scheduled_knobs();
 
-// The order of a knob that has one: an ordering knob other than the schedule.
-Order order_of(const Knobs& knobs, Knob knob);
+bool schedule_reaches_a_sum(const Knobs& knobs);
 
 // The value that keeps the bits where the present one lets them change; nothing where it keeps them.
 // A schedule lets them change only through an ordered sum of a scheduled knob.

@@ -22,6 +22,12 @@ std::string threads_on_cores(const Case& planned, int64_t cores) {
 
 }  // namespace
 
+Case all_on_one_node(Case planned) {
+  planned.topology.nodes = 1;
+  planned.topology.ranks_per_node = planned.layout.ranks();
+  return planned;
+}
+
 std::string oversubscription(const Case& planned, int64_t cores) {
   if (threads_of_node(planned) <= cores) return "";
   return threads_on_cores(planned, cores) + ": step times include waiting for a core";

@@ -50,7 +50,7 @@ bool identify(Data& data) {
 
 }  // namespace
 
-void read_data(MapReader& reader, Case& planned) {
+void read_data(MapReader& reader, Case& planned, KnownTexts& texts) {
   const Yaml* node = reader.find("data");
   if (node == nullptr) return;
   Data& data = planned.data;
@@ -75,7 +75,11 @@ void read_data(MapReader& reader, Case& planned) {
   }
   const std::string fault = text_fault(data.path, planned.batch.sequence_length);
   if (!fault.empty()) throw keys.fault("path", fmt::format("\"{}\" {}", data.path, fault));
-  if (!identify(data)) throw keys.fault("path", fmt::format("\"{}\" cannot be read", data.path));
+  const auto [known, is_new] = texts.try_emplace(data.path, data);
+  if (is_new && !identify(known->second))
+    throw keys.fault("path", fmt::format("\"{}\" cannot be read", data.path));
+  data.bytes = known->second.bytes;
+  data.hash = known->second.hash;
   if (!wanted.empty() && wanted != data.hash) {
     throw keys.fault("path", fmt::format("\"{}\" is not the text that was planned with: its hash "
                                          "is {}, not {}",

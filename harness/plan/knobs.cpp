@@ -10,7 +10,7 @@
 namespace dettax {
 namespace {
 
-Order* order_of(Knobs& knobs, Knob knob) {
+Order* order_slot(Knobs& knobs, Knob knob) {
   switch (knob) {
     case Knob::gemm:
       return &knobs.gemm;
@@ -156,20 +156,25 @@ Knob knob_named(std::string_view name) { return info_of(name).knob; }
 void set_knob(Knobs& knobs, std::string_view name, std::string_view value) {
   const KnobInfo& info = info_of(name);
   const size_t index = value_index(info, value);
-  if (Order* order = order_of(knobs, info.knob)) {
+  if (Order* order = order_slot(knobs, info.knob)) {
     *order = static_cast<Order>(index);
   } else {
     *switch_of(knobs, info.knob) = index == 0 ? fast_state(info.knob) : !fast_state(info.knob);
   }
 }
 
+Order order_of(const Knobs& knobs, Knob knob) {
+  Knobs copy = knobs;
+  const auto strongest =
+      static_cast<Order>(knob_table().at(static_cast<size_t>(knob)).values.size() - 1);
+  return std::min(*order_slot(copy, knob), strongest);
+}
+
 std::string knob_value(const Knobs& knobs, Knob knob) {
   Knobs copy = knobs;
   const KnobInfo& info = knob_table().at(static_cast<size_t>(knob));
-  if (const Order* order = order_of(copy, knob)) {
-    // A knob without a value of its own for `invariant` is invariant when ordered.
-    return std::string(info.values[std::min(static_cast<size_t>(*order), info.values.size() - 1)]);
-  }
+  if (order_slot(copy, knob) != nullptr)
+    return std::string(info.values[static_cast<size_t>(order_of(knobs, knob))]);
   return std::string(info.values[*switch_of(copy, knob) == fast_state(knob) ? 0 : 1]);
 }
 

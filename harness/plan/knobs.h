@@ -67,6 +67,8 @@ const std::vector<KnobInfo>& knob_table();
 // Throws Error{config} naming the nearest right word when the knob or the value does not exist.
 void set_knob(Knobs& knobs, std::string_view name, std::string_view value);
 std::string knob_value(const Knobs& knobs, Knob knob);
+// The order of an ordering knob other than the schedule. One without a value of its own for `invariant` is invariant when ordered.
+Order order_of(const Knobs& knobs, Knob knob);
 std::string_view knob_name(Knob knob);
 Knob knob_named(std::string_view name);
 

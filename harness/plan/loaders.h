@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -15,15 +16,17 @@ Mode read_mode(const Yaml& node, const std::string& key);
 // A mapping, or text such as dp2.tp4.pp2.sp.zero1.
 Layout read_layout(const Yaml& node, const std::string& key);
 
+// Texts that were read already, by their path: the cases of a suite share them.
+using KnownTexts = std::map<std::string, Data>;
 // The key `data` of a case whose model and batch are read; the file of a text is looked at here.
-void read_data(MapReader& reader, Case& planned);
+void read_data(MapReader& reader, Case& planned, KnownTexts& texts);
 
 // Nodes and ranks per node, as a case's topology and a cluster's file say them; 0 ranks per node are as
 // many as the layout needs.
 void read_nodes(MapReader& keys, Topology& topology);
 
 // All cases of one entry of `cases`: the cross product of its lists.
-std::vector<Case> read_cases(const Yaml& entry, const std::string& key);
+std::vector<Case> read_cases(const Yaml& entry, const std::string& key, KnownTexts& texts);
 
 // Everything written out, in the form the readers take.
 Yaml model_yaml(const Model& model);

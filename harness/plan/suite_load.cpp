@@ -115,8 +115,8 @@ void check_injections(const Suite& suite, const Case& planned, const Yaml& node,
   }
 }
 
-void add_cases(Suite& suite, const Yaml& entry, const std::string& key) {
-  for (Case& planned : read_cases(entry, key)) {
+void add_cases(Suite& suite, const Yaml& entry, const std::string& key, KnownTexts& texts) {
+  for (Case& planned : read_cases(entry, key, texts)) {
     check_injections(suite, planned, entry, key);
     for (const Case& other : suite.cases) {
       if (other.id() != planned.id()) continue;
@@ -128,6 +128,7 @@ void add_cases(Suite& suite, const Yaml& entry, const std::string& key) {
 }
 
 void read_all_cases(MapReader& reader, Suite& suite) {
+  KnownTexts texts;
   Yaml defaults = yaml_map({});
   if (const Yaml* node = reader.find("defaults")) {
     MapReader must_be_a_map(*node, reader.path("defaults"));
@@ -140,7 +141,7 @@ void read_all_cases(MapReader& reader, Suite& suite) {
   for (size_t i = 0; i < node.items.size(); ++i) {
     const std::string item_key = fmt::format("{}.{}", key, i);
     const MapReader must_be_a_map(node.items[i], item_key);
-    add_cases(suite, merge_yaml(defaults, node.items[i]), item_key);
+    add_cases(suite, merge_yaml(defaults, node.items[i]), item_key, texts);
   }
 }
 

@@ -101,16 +101,12 @@ inline RunFolder only_run(const std::filesystem::path& folder) {
 }
 
 inline const ArmResult& arm_of(const Record& record, const std::string& name) {
-  for (const ArmResult& arm : record.arms) {
-    if (arm.arm == name) return arm;
-  }
+  if (const ArmResult* arm = find_arm(record, name)) return *arm;
   throw std::runtime_error("no arm " + name + ": " + record.verdict.reason);
 }
 
 inline std::string digest_of(const Record& record, const std::string& arm) {
-  for (const ArmEvidence& evidence : record.evidence.arms) {
-    if (evidence.arm == arm) return evidence.ledger_digest;
-  }
+  if (const ArmEvidence* evidence = find_evidence(record, arm)) return evidence->ledger_digest;
   return "no evidence: " + record.verdict.reason;
 }
 

@@ -66,6 +66,14 @@ std::vector<Ledger> ledgers_of(const Case& planned, const CollectiveSettings& se
   return ledgers;
 }
 
+// A run without and one with a fault of this kind on every rank.
+template <class Fault>
+LedgerComparison with_fault(const Case& planned) {
+  const auto without = ledgers_of(planned, {}, 1);
+  const auto with = ledgers_of(planned, {}, 1, [] { return std::make_unique<Fault>(); });
+  return compare_ledgers(without.front(), with.front());
+}
+
 // layout-05: as a library does that orders its sums by where ranks are.
 CollectiveSettings placed(const std::vector<int>& node_of_rank, Algorithm algorithm) {
   CollectiveSettings settings;
@@ -119,10 +127,7 @@ class NarrowSums : public StepObserver {
 };
 
 LedgerComparison with_narrow_sums(int64_t micro_batches) {
-  const Case planned = small_case({}, micro_batches);
-  const auto wide = ledgers_of(planned, {}, 1);
-  const auto narrow = ledgers_of(planned, {}, 1, [] { return std::make_unique<NarrowSums>(); });
-  return compare_ledgers(wide.front(), narrow.front());
+  return with_fault<NarrowSums>(small_case({}, micro_batches));
 }
 
 TEST(Case, Layout03SumsOverMicroBatchesInAnotherPrecisionAreNamedSo) {
@@ -151,10 +156,7 @@ class OneGradient : public StepObserver {
 };
 
 TEST(Accumulation, IsNotBlamedForARaceInOneOp) {
-  const Case planned = small_case({}, 4);
-  const auto one = ledgers_of(planned, {}, 1);
-  const auto other = ledgers_of(planned, {}, 1, [] { return std::make_unique<OneGradient>(); });
-  const LedgerComparison found = compare_ledgers(one.front(), other.front());
+  const LedgerComparison found = with_fault<OneGradient>(small_case({}, 4));
   ASSERT_TRUE(found.first);
   EXPECT_EQ(found.first->path, "micro2/backward/layer1/mlp_up_weight");
   EXPECT_EQ(cause_of(found, Knobs{}, "same_process").name, "order of sums: gemm");
@@ -174,9 +176,7 @@ class OneNormGradient : public StepObserver {
 LedgerComparison with_one_norm_gradient(double clip_norm) {
   Case planned = small_case({}, 1);
   planned.optimizer.clip_norm = clip_norm;
-  const auto one = ledgers_of(planned, {}, 1);
-  const auto other = ledgers_of(planned, {}, 1, [] { return std::make_unique<OneNormGradient>(); });
-  return compare_ledgers(one.front(), other.front());
+  return with_fault<OneNormGradient>(planned);
 }
 
 TEST(Case, Run05OtherWeightsAreDownstreamOfTheClipFactor) {

@@ -40,7 +40,7 @@ TEST(ControlMessages, ComeBackAsTheyWere) {
   EXPECT_EQ(std::get<Hello>(decode_rank_message(encode(hello))), hello);
   const Heartbeat heartbeat{7, 1234567890123, "forward/layer0/attention"};
   EXPECT_EQ(std::get<Heartbeat>(decode_rank_message(encode(heartbeat))), heartbeat);
-  const Welcome welcome{0.25, 2, true, {1, 3}, {0, 0, 1}};
+  const Welcome welcome{0.25, true, {1, 3}, {0, 0, 1}};
   EXPECT_EQ(decode_welcome(encode(welcome)), welcome);
   Reply reply;
   reply.message = "words";

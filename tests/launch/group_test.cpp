@@ -16,6 +16,8 @@
 namespace dettax {
 namespace {
 
+using testing::cpu_ticks;
+using testing::failure_of;
 using ::testing::HasSubstr;
 using testing::launch_settings;
 using testing::read_text;
@@ -32,28 +34,12 @@ class Group : public ::testing::Test {
                                                   mode);
   }
   Error failure(ArmGroup& group, int steps) {
-    try {
-      group.run_steps(steps);
-    } catch (const Error& error) {
-      return error;
-    }
-    return Error(ErrorKind::internal, "nothing went wrong");
+    return failure_of([&] { group.run_steps(steps); });
   }
 
   TemporaryFolder folder_;
   LaunchSettings settings_ = launch_settings(folder_.path());
 };
-
-// User and system time of a process, in clock ticks.
-int64_t cpu_ticks(int64_t pid) {
-  const std::string stat = read_text("/proc/" + std::to_string(pid) + "/stat");
-  std::istringstream fields(stat.substr(stat.rfind(')') + 2));
-  std::string skipped;
-  int64_t user = 0, system = 0;
-  for (int i = 0; i < 11; ++i) fields >> skipped;
-  fields >> user >> system;
-  return user + system;
-}
 
 TEST_F(Group, GivesTheTimesOfEveryRankAndStep) {
   const auto group = start("{}");
@@ -63,7 +49,7 @@ TEST_F(Group, GivesTheTimesOfEveryRankAndStep) {
     ASSERT_THAT(rank, SizeIs(3));
     for (const double seconds : rank) EXPECT_GT(seconds, 0);
   }
-  EXPECT_GT(run.cpu_seconds, 0);
+  EXPECT_GT(run.hosts.at(0).cpu_seconds, 0);
   EXPECT_GT(group->memory_peak_bytes(), 1 << 20);
 }
 

@@ -17,6 +17,8 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::AnyOf;
+using testing::cpu_ticks;
+using testing::failure_of;
 using ::testing::HasSubstr;
 using testing::launch_settings;
 using testing::read_text;
@@ -40,15 +42,6 @@ class ProcessGroup : public ::testing::Test {
     return make_process_launcher(settings_, process_settings_)
         ->start({mode, suite.cases.at(0), suite.modes.at(0)}, mode);
   }
-  template <class F>
-  Error failure_of(F body) {
-    try {
-      body();
-    } catch (const Error& error) {
-      return error;
-    }
-    return Error(ErrorKind::internal, "nothing went wrong");
-  }
   Error failure(ArmGroup& group, int steps) {
     return failure_of([&] { group.run_steps(steps); });
   }
@@ -57,17 +50,6 @@ class ProcessGroup : public ::testing::Test {
   LaunchSettings settings_ = launch_settings(folder_.path());
   ProcessSettings process_settings_;
 };
-
-// User and system time of a process, in clock ticks.
-int64_t cpu_ticks(int64_t pid) {
-  const std::string stat = read_text("/proc/" + std::to_string(pid) + "/stat");
-  std::istringstream fields(stat.substr(stat.rfind(')') + 2));
-  std::string skipped;
-  int64_t user = 0, system = 0;
-  for (int i = 0; i < 11; ++i) fields >> skipped;
-  fields >> user >> system;
-  return user + system;
-}
 
 TEST_F(ProcessGroup, GivesTheTimesOfEveryRankAndItsPlace) {
   const auto group = start("{}");
@@ -110,7 +92,7 @@ TEST_F(ProcessGroup, AWaitingGroupUsesNoCore) {
 
 TEST_F(ProcessGroup, BoundRanksSayTheirCores) {
   const size_t cores = find_machine().cores.size();
-  process_settings_.binding = Binding::core;
+  settings_.binding = Binding::core;
   if (cores < 2) {
     EXPECT_THAT(failure_of([&] { start("{}"); }).what(), HasSubstr("need 2 cores, found 1"));
     return;

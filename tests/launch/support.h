@@ -108,4 +108,26 @@ inline std::string read_text(const std::filesystem::path& path) {
   return text.str();
 }
 
+// The error that `body` ends with.
+template <class F>
+Error failure_of(F body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error;
+  }
+  return Error(ErrorKind::internal, "nothing went wrong");
+}
+
+// User and system time of a process, in clock ticks.
+inline int64_t cpu_ticks(int64_t pid) {
+  const std::string stat = read_text("/proc/" + std::to_string(pid) + "/stat");
+  std::istringstream fields(stat.substr(stat.rfind(')') + 2));
+  std::string skipped;
+  int64_t user = 0, system = 0;
+  for (int i = 0; i < 11; ++i) fields >> skipped;
+  fields >> user >> system;
+  return user + system;
+}
+
 }  // namespace dettax::testing
