@@ -5,7 +5,9 @@
 #include <string>
 
 #include "harness/base/random.h"
+#include "harness/device/expert_calls.h"
 #include "harness/device/number_format.h"
+#include "harness/device/sum_order.h"
 #include "harness/device/tensor.h"
 #include "harness/plan/knobs.h"
 
@@ -21,13 +23,6 @@ namespace dettax {
 //
 // Gradients are accumulated: with `accumulate` the result is old + whole sum of this call, the sum being complete before it is added
 // under Order::invariant; without it the old content is not read.
-
-// Sum order of a reduction, and whether work is handed out dynamically (which breaks Order::ordered on purpose: its partial sums
-// belong to threads).
-struct SumOrder {
-  Order order = Order::ordered;
-  bool dynamic_schedule = false;
-};
 
 enum class Epilogue { none, bias, bias_gelu, bias_residual, residual };
 
@@ -320,6 +315,16 @@ class Ops {
   virtual void adamw(const AdamW& call) = 0;
   virtual void absolute_maximum(const AbsoluteMaximum& call) = 0;
   virtual void quantize(const Quantize& call) = 0;
+  virtual void route_tokens(const RouteTokens& call) = 0;
+  virtual void balance_loss(const BalanceLoss& call) = 0;
+  virtual void route_tokens_backward(const RouteTokensBackward& call) = 0;
+  virtual void plan_experts(const PlanExperts& call) = 0;
+  virtual void permute_rows(const PermuteRows& call) = 0;
+  virtual void unpermute_rows(const UnpermuteRows& call) = 0;
+  virtual void unpermute_rows_backward(const UnpermuteRowsBackward& call) = 0;
+  virtual void expert_linear_forward(const ExpertLinearForward& call) = 0;
+  virtual void expert_linear_backward_input(const ExpertLinearBackwardInput& call) = 0;
+  virtual void expert_linear_backward_weight(const ExpertLinearBackwardWeight& call) = 0;
   virtual void add(const Tensor& to, const Tensor& from) = 0;   // to += from
   virtual void scale(const Tensor& values, double factor) = 0;  // values *= factor
   virtual void fill_bytes(const Tensor& values,

@@ -107,6 +107,7 @@ void add_operation_benchmarks() {
     add_head(s);
     add_optimizer(s);
     add_elementwise(s);
+    add_experts(s);
   }
 }
 

@@ -56,6 +56,7 @@ void add_arrival_and_ordered(const std::string& name, const MakeWork& make);
 void add_attention(const StepShape& s);
 void add_elementwise(const StepShape& s);
 void add_embedding(const StepShape& s);
+void add_experts(const StepShape& s);
 void add_head(const StepShape& s);
 void add_loss(const StepShape& s);
 void add_norm(const StepShape& s);

@@ -42,6 +42,16 @@ class CpuOps : public Ops {
   void adamw(const AdamW& call) override;
   void absolute_maximum(const AbsoluteMaximum& call) override;
   void quantize(const Quantize& call) override;
+  void route_tokens(const RouteTokens& call) override;
+  void balance_loss(const BalanceLoss& call) override;
+  void route_tokens_backward(const RouteTokensBackward& call) override;
+  void plan_experts(const PlanExperts& call) override;
+  void permute_rows(const PermuteRows& call) override;
+  void unpermute_rows(const UnpermuteRows& call) override;
+  void unpermute_rows_backward(const UnpermuteRowsBackward& call) override;
+  void expert_linear_forward(const ExpertLinearForward& call) override;
+  void expert_linear_backward_input(const ExpertLinearBackwardInput& call) override;
+  void expert_linear_backward_weight(const ExpertLinearBackwardWeight& call) override;
   void add(const Tensor& to, const Tensor& from) override;
   void scale(const Tensor& values, double factor) override;
   void fill_bytes(const Tensor& values, unsigned char byte) override;
@@ -54,7 +64,8 @@ class CpuOps : public Ops {
  private:
   Team& team_;
   std::unique_ptr<GemmState> gemm_;
-  Scratch scratch_;  // of the operations other than the linear ones
+  Scratch scratch_;        // of the operations other than the linear ones
+  Scratch weighted_rows_;  // of the generic form of unpermute_rows
 };
 
 }  // namespace dettax

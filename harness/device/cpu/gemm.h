@@ -57,12 +57,19 @@ struct WeightGradientCall {
   GemmOperand a, b;
   int64_t tokens = 0;
   int64_t samples = 1;
+  const int32_t* sample_begins =
+      nullptr;  // samples + 1, less the first of them; null: samples are equally long
   float* c = nullptr;
   int64_t c_stride = 0;
   float* line_sums = nullptr;
   bool accumulate = false;
   Order order = Order::ordered;
   bool dynamic = false;
+
+  int64_t sample_begin(int64_t sample) const {
+    return sample_begins == nullptr ? sample * (tokens / samples)
+                                    : sample_begins[sample] - sample_begins[0];
+  }
 };
 
 // A part of a sum that contributions are added to in the order of their arrival.

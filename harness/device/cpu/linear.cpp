@@ -64,7 +64,9 @@ GemmFinish forward_finish(const LinearForward& call, int64_t rows, int64_t colum
 CpuOps::CpuOps(Team& team) : team_(team), gemm_(std::make_unique<GemmState>(team.size())) {}
 CpuOps::~CpuOps() = default;
 
-size_t CpuOps::scratch_bytes() const { return gemm_->bytes() + scratch_.bytes(); }
+size_t CpuOps::scratch_bytes() const {
+  return gemm_->bytes() + scratch_.bytes() + weighted_rows_.bytes();
+}
 
 void CpuOps::linear_forward(const LinearForward& call) {
   const char* name = "linear_forward";

@@ -63,7 +63,8 @@ void weight_gradient(Team& team, GemmState& state, const WeightGradientCall& cal
     case Order::arrival:
       return weight_gradient_on_arrival(team, state, call, arrival_chunk(call));
     case Order::ordered:
-      if (call.dynamic) return run_tuned(team, state, call);
+      // An expert has another number of rows in every call: there is nothing to tune for.
+      if (call.dynamic && call.sample_begins == nullptr) return run_tuned(team, state, call);
       return weight_gradient_in_order(team, state, call, std::min(call.tokens, kOrderedChunk));
     case Order::invariant:
       return weight_gradient_in_order(team, state, call, call.tokens);

@@ -92,11 +92,11 @@ struct Chunks {
     for (int lane = 0; lane < kMr; lane += kLanes) {
       HWY_ALIGN float sums[kTreeLevels][kLanes];
       if (call.order == Order::invariant) {
-        const int64_t sample = steps / call.samples;
         sum_as_tree(
             call.samples,
             [&](int64_t s, int pending, int merges) {
-              Vf sum = sum_steps(d, panel + s * sample * kMr + lane, sample);
+              const int64_t begin = call.sample_begin(s);
+              Vf sum = sum_steps(d, panel + begin * kMr + lane, call.sample_begin(s + 1) - begin);
               for (int m = 1; m <= merges; ++m) sum = hn::Add(hn::Load(d, sums[pending - m]), sum);
               hn::Store(sum, d, sums[pending - merges]);
             },

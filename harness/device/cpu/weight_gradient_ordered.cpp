@@ -78,11 +78,13 @@ class OrderedWeightGradient {
     const int rows = chunks_.rows_from(row);
     if (add) prefetch_tile(chunks_.call.c, chunks_.call.c_stride, row, column, rows);
     if (chunks_.call.order == Order::invariant) {
-      const int64_t sample = steps / chunks_.call.samples;
+      const WeightGradientCall& call = chunks_.call;
       sum_as_tree(
-          chunks_.call.samples,
+          call.samples,
           [&](int64_t s, int pending, int merges) {
-            chain(rows, sample, a + s * sample * kMr, b + s * sample * kNr, sums[pending],
+            const int64_t begin = call.sample_begin(s);
+            const int64_t sample = call.sample_begin(s + 1) - begin;
+            chain(rows, sample, a + begin * kMr, b + begin * kNr, sums[pending],
                   {.ahead = ahead.take(sample), .merges = merges});
           },
           [&](int from, int into) { add_tile(sums[from], sums[into]); });
