@@ -42,7 +42,7 @@ Mesh::Mesh(const Layout& layout, Communicator& world, bool samples_first)
   replicas_ = world_.split(rank_of(layout_, {0, p.tp, p.pp, 0}), key);
   expert_ = group({p.dp - p.dp % layout_.ep, p.tp, p.pp, p.cp});
   expert_replicas_ = group({p.dp % layout_.ep, p.tp, p.pp, 0});
-  model_ = group({p.dp, 0, 0, p.cp});
+  model_ = group({p.dp - p.dp % layout_.ep, 0, 0, p.cp});
 }
 
 }  // namespace dettax

@@ -41,7 +41,7 @@ class Mesh {
   Communicator& expert() const { return *expert_; }
   // Same weights of an expert: every ep-th rank of data, times context.
   Communicator& expert_replicas() const { return *expert_replicas_; }
-  // All ranks that hold parts of one copy of the model: tensor x pipeline.
+  // All ranks that hold parts of one copy of the model: tensor x pipeline, times those that share experts.
   Communicator& model() const { return *model_; }
 
   int expert_index() const { return position_.dp % layout_.ep; }

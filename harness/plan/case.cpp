@@ -68,6 +68,10 @@ int64_t small_parameters(const Model& m) {
 
 }  // namespace
 
+bool has_experts(const Model& model, int64_t layer) {
+  return model.moe && layer >= model.moe->first_layer;
+}
+
 int64_t parameter_count(const Model& model) {
   const int64_t tables = (model.tied_head ? 1 : 2) * model.vocabulary * model.width +
                          (model.position == Position::learned ? model.context * model.width : 0);
@@ -148,6 +152,10 @@ const char* to_string(NormKind norm) {
 
 const char* to_string(Activation activation) {
   return activation == Activation::swiglu ? "swiglu" : "gelu";
+}
+
+const char* to_string(Routing routing) {
+  return routing == Routing::balanced ? "balanced" : "natural";
 }
 
 const char* to_string(Position position) { return position == Position::rope ? "rope" : "learned"; }

@@ -16,6 +16,9 @@ enum class NormKind { layer_norm, rms_norm };
 enum class Activation { gelu, swiglu };
 enum class Position { learned, rope };
 
+// Which experts a token goes to: those its router finds most probable, or each in turn, so that speed does not depend on the data.
+enum class Routing { natural, balanced };
+
 // Mixture-of-experts part of a model; layers below `first_layer` stay dense.
 struct Moe {
   int64_t experts = 0;
@@ -23,6 +26,11 @@ struct Moe {
   int64_t expert_width = 0;
   int64_t shared_experts = 0;
   int64_t first_layer = 0;
+  bool normalised = true;        // the weights of a token's experts add up to 1
+  double balance_weight = 0.01;  // of the load-balance loss, which each sequence has for itself
+  double capacity_factor =
+      0;  // tokens of a sequence that an expert takes, over those of an even load; 0: all (dropless)
+  Routing routing = Routing::natural;
 };
 
 // Multi-head latent attention (DeepSeek); all in elements.
@@ -64,6 +72,9 @@ struct Model {
     return (vocabulary + vocabulary_multiple - 1) / vocabulary_multiple * vocabulary_multiple;
   }
 };
+
+// Whether this layer has a mixture of experts in place of its MLP.
+bool has_experts(const Model& model, int64_t layer);
 
 // Trainable parameters of the model as run, by the published definition of each part, with the
 // unpadded vocabulary.
@@ -172,5 +183,6 @@ const char* to_string(Backend backend);
 const char* to_string(NormKind norm);
 const char* to_string(Activation activation);
 const char* to_string(Position position);
+const char* to_string(Routing routing);
 
 }  // namespace dettax

@@ -109,7 +109,7 @@ const std::vector<KnobInfo>& knob_table() {
        "moe",
        ordering,
        {"atomic", "ordered", "invariant"},
-       "order in which expert outputs are combined, and how routing ties are broken"},
+       "order in which tokens claim rows of experts and their results are added"},
       {Knob::grad_norm,
        "grad_norm",
        ordering,

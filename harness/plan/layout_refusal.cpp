@@ -12,13 +12,6 @@ Reason not_divisible(const char* what, int64_t value, const char* axis, int64_t 
   return fmt::format("{} {} is not divisible by {} {}", what, value, axis, by);
 }
 
-// What is not built yet. A part leaves this list when it comes.
-Reason not_available(const Layout& l) {
-  if (l.ep > 1)
-    return fmt::format("layout {}: expert parallelism is not available yet", to_string(l));
-  return std::nullopt;
-}
-
 Reason uneven_tensor(const Case& planned) {
   const Model& m = planned.model;
   const int64_t tp = planned.layout.tp;
@@ -48,9 +41,24 @@ Reason uneven_pipeline(const Case& planned) {
   return not_divisible("micro-batches", planned.micro_batches(), "pp (interleaved)", l.pp);
 }
 
+// What models with experts cannot be combined with yet.
+Reason experts_not_available(const Case& planned) {
+  const Layout& l = planned.layout;
+  if (!planned.model.moe) return std::nullopt;
+  const char* part = l.tp > 1                         ? "tensor parallelism"
+                     : l.pp > 1                       ? "pipeline parallelism"
+                     : l.cp > 1                       ? "context parallelism"
+                     : l.recompute != Recompute::none ? "recomputation"
+                     : l.ep > 1 && l.zero_stage > 0   ? "sharding of the optimizer and ep"
+                                                      : nullptr;
+  if (part == nullptr) return std::nullopt;
+  return fmt::format("layout {}: experts with {} are not available yet", to_string(l), part);
+}
+
 Reason uneven_experts(const Case& planned) {
   const Layout& l = planned.layout;
   if (l.ep == 1) return std::nullopt;
+  if (Reason reason = not_divisible("layout.dp", l.dp, "ep", l.ep)) return reason;
   if (!planned.model.moe)
     return fmt::format("layout {}: model {} has no experts to spread over ep {}", to_string(l),
                        planned.model.name, l.ep);
@@ -60,7 +68,6 @@ Reason uneven_experts(const Case& planned) {
 }  // namespace
 
 std::optional<std::string> layout_refusal(const Case& planned) {
-  if (Reason reason = not_available(planned.layout)) return reason;
   if (Reason reason = uneven_tensor(planned)) return reason;
   if (Reason reason = uneven_pipeline(planned)) return reason;
   // Each rank has two pieces of every sequence, one from each end, so that causal work is even.
@@ -69,6 +76,7 @@ std::optional<std::string> layout_refusal(const Case& planned) {
                                       "2 * cp", 2 * int64_t{planned.layout.cp}))
       return reason;
   }
+  if (Reason reason = experts_not_available(planned)) return reason;
   return uneven_experts(planned);
 }
 

@@ -42,5 +42,6 @@ const std::vector<std::string>& recompute_words();
 const std::vector<std::string>& norm_words();
 const std::vector<std::string>& activation_words();
 const std::vector<std::string>& position_words();
+const std::vector<std::string>& routing_words();
 
 }  // namespace dettax

@@ -1,6 +1,7 @@
 #include "harness/plan/local_sizes.h"
 
 #include <algorithm>
+#include <cmath>
 #include <initializer_list>
 
 namespace dettax {
@@ -32,6 +33,34 @@ bool tied_uses_apart(const Case& planned, const Knobs& knobs) {
   return gradients_as_tree(knobs) && planned.model.tied_head && layout.pp == 1 && several;
 }
 
+ExpertSizes expert_sizes(const Case& planned) {
+  ExpertSizes sizes;
+  if (!planned.model.moe) return sizes;
+  const Moe& moe = *planned.model.moe;
+  const int64_t gate = planned.model.activation == Activation::swiglu ? 2 : 1;
+  const int64_t ep = planned.layout.ep;
+  sizes.experts = moe.experts;
+  sizes.held = moe.experts / ep;
+  sizes.choices = moe.top_k;
+  sizes.width = moe.expert_width;
+  sizes.up_width = gate * moe.expert_width;
+  sizes.shared_width = moe.shared_experts * moe.expert_width;
+  sizes.shared_up_width = gate * sizes.shared_width;
+  const int64_t choices = planned.batch.sequence_length * moe.top_k;  // of a sample
+  const double even = static_cast<double>(choices) / static_cast<double>(moe.experts);
+  if (moe.capacity_factor > 0)
+    sizes.capacity = std::max<int64_t>(1, std::llround(std::ceil(moe.capacity_factor * even)));
+  sizes.sent = planned.batch.micro * choices;
+  // A token goes to an expert once.
+  int64_t of_a_sample =
+      std::min(choices, planned.batch.sequence_length * std::min(moe.top_k, sizes.held));
+  if (moe.routing == Routing::balanced)
+    of_a_sample = std::min(of_a_sample, sizes.held * ((choices + moe.experts - 1) / moe.experts));
+  if (sizes.capacity > 0) of_a_sample = std::min(of_a_sample, sizes.held * sizes.capacity);
+  sizes.received = ep == 1 ? sizes.sent : ep * planned.batch.micro * of_a_sample;
+  return sizes;
+}
+
 OperandSizes operand_sizes(const Case& planned) {
   const LocalSizes s = local_sizes(planned.model, planned.layout.tp, 0);
   const int64_t rows = planned.batch.micro * planned.local_sequence_length();
@@ -40,6 +69,12 @@ OperandSizes operand_sizes(const Case& planned) {
   sizes.input = rows * std::max({width, s.attention_width, s.ffn_width});
   sizes.weight = width * std::max({s.qkv_width, s.up_width, s.vocabulary});
   sizes.gradient = rows * std::max({width, s.qkv_width, s.up_width});
+  const ExpertSizes e = expert_sizes(planned);
+  sizes.input =
+      std::max({sizes.input, rows * e.shared_width, e.received * std::max(width, e.width)});
+  sizes.weight = std::max({sizes.weight, width * e.shared_up_width, e.held * width * e.up_width});
+  sizes.gradient = std::max(
+      {sizes.gradient, rows * e.shared_up_width, e.received * std::max(width, e.up_width)});
   return sizes;
 }
 

@@ -19,6 +19,19 @@ struct LocalSizes {
 };
 LocalSizes local_sizes(const Model& model, int tp, int tp_index);
 
+// Of a mixture-of-experts layer on one rank; all 0 in a model without one. A row is a token for one of its experts.
+struct ExpertSizes {
+  int64_t experts = 0;  // of the layer
+  int64_t held = 0;     // here
+  int64_t choices = 0;  // of a token
+  int64_t width = 0, up_width = 0;
+  int64_t shared_width = 0, shared_up_width = 0;
+  int64_t capacity = 0;  // rows of an expert and a sample at most; 0: no limit
+  int64_t sent = 0;      // rows that the tokens of a micro-batch make
+  int64_t received = 0;  // rows that the experts here get, at most
+};
+ExpertSizes expert_sizes(const Case& planned);
+
 // Elements of the largest operand of a linear layer on one rank, by its part: what is multiplied, the
 // weight, the gradient of the output.
 struct OperandSizes {

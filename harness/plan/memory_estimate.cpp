@@ -18,12 +18,24 @@ int64_t token_table(const Case& planned) {
   return planned.model.padded_vocabulary() / planned.layout.tp * planned.model.width;
 }
 
+int64_t expert_layers(const Model& model) {
+  return model.moe ? std::max<int64_t>(0, model.layers - model.moe->first_layer) : 0;
+}
+
+// Parameters of experts that other ranks of the expert group hold.
+int64_t experts_elsewhere(const Case& planned) {
+  const ExpertSizes e = expert_sizes(planned);
+  return expert_layers(planned.model) * (e.experts - e.held) * planned.model.width *
+         (e.up_width + e.width);
+}
+
 // Parameters of one rank, on average over the stages of a pipeline, of which the first and the last have a tied table each. What
 // tensor parallelism does not cut every rank has whole: norms, the biases behind row-parallel layers, positions.
 int64_t held_parameters(const Case& planned) {
   const Model& m = planned.model;
   const int64_t padding = m.padded_vocabulary() - m.vocabulary;
-  const int64_t all = parameter_count(m) + (m.tied_head ? 1 : 2) * padding * m.width;
+  const int64_t all =
+      parameter_count(m) + (m.tied_head ? 1 : 2) * padding * m.width - experts_elsewhere(planned);
   const int64_t vectors = m.bias && m.norm == NormKind::layer_norm ? 2 : 1;
   const int64_t norms = (2 * m.layers + 1) * vectors * m.width;
   const int64_t biases = m.bias ? 2 * m.layers * m.width : 0;
@@ -45,13 +57,15 @@ int64_t weight_floats(const Case& planned) {
   const int64_t held = held_parameters(planned);
   const int64_t parts = shards(planned, 3);
   if (parts == 1) return held;
+  Case no_layer = planned;
+  no_layer.model.layers = 0;
   Case one_layer = planned;
   one_layer.model.layers = 1;
-  Case two_layers = planned;
-  two_layers.model.layers = 2;
-  const int64_t layer = held_parameters(two_layers) - held_parameters(one_layer);
+  if (planned.model.moe && expert_layers(planned.model) > 0) one_layer.model.moe->first_layer = 0;
+  const int64_t ends = held_parameters(no_layer);
+  const int64_t layer = held_parameters(one_layer) - ends;
   // Both counts are averages over the stages, of which each has two whole places.
-  return held / parts + held - planned.model.layers * layer + 2 * layer * planned.layout.pp;
+  return held / parts + ends + 2 * layer * planned.layout.pp;
 }
 
 // Of a tree over micro-batches one copy of all gradients in place and one a level.
@@ -166,6 +180,30 @@ int64_t slot_floats(const Case& planned, const Widths& w, int64_t kept, int stag
   return floats;
 }
 
+// What mixture-of-experts layers keep and share (harness/train/expert_activations.h), less the MLPs that
+// they replace.
+int64_t expert_floats(const Case& planned, const Widths& w) {
+  const int64_t layers = expert_layers(planned.model);
+  if (layers == 0) return 0;
+  const ExpertSizes e = expert_sizes(planned);
+  const int64_t width = planned.model.width;
+  const int64_t samples = planned.batch.micro;
+  const int64_t rows = samples * planned.batch.sequence_length;
+  const int64_t ep = planned.layout.ep;
+  const int64_t mlp = w.ffn + w.up;
+  const int64_t shared_mlp = e.shared_width + e.shared_up_width;
+  const int64_t inner = e.width + e.up_width;
+  const int64_t routing = rows * e.experts + 4 * e.sent + e.experts * (2 * samples + 1);
+  const int64_t exchange = ep > 1 ? e.held * (ep * samples + 1) + 2 * e.received : 0;
+  const int64_t kept = rows * (shared_mlp - mlp) + routing + exchange +
+                       e.received * (width + inner) + e.sent * width;
+  const bool dense = layers < planned.model.layers;
+  const int64_t gradients = dense ? std::max(mlp, shared_mlp) : shared_mlp;
+  const int64_t shared = rows * (gradients - mlp + e.experts + 1) + e.sent * (width + 1) +
+                         e.received * (inner + (ep > 1 ? 2 : 1) * width);
+  return layers * kept + shared;
+}
+
 // On average over the stages.
 int64_t activation_floats(const Case& planned, const Mode& mode) {
   const Widths w = widths_of(planned);
@@ -175,7 +213,7 @@ int64_t activation_floats(const Case& planned, const Mode& mode) {
   for (int stage = 0; stage < planned.layout.pp; ++stage)
     slots += slot_floats(planned, w, kept.per_layer, stage);
   return (rows * slots + head_floats(planned, mode, w)) / planned.layout.pp +
-         rows * (kept.shared + activation_gradient_floats(planned, w));
+         rows * (kept.shared + activation_gradient_floats(planned, w)) + expert_floats(planned, w);
 }
 
 // Rounded copies of the largest operands of a matrix product (harness/train/operands.h), where a precision has them.
@@ -194,7 +232,9 @@ int64_t workspace_bytes(const Case& planned, const Mode& mode) {
   const int64_t rows = planned.batch.micro * planned.local_sequence_length();
   const int64_t widest = std::max({m.width, m.ffn_width, m.padded_vocabulary()});
   const int64_t packed = std::min(kPackedBytes, rows * widest * kFloatBytes);
-  const int64_t gathered = mode.knobs.generic_index_ops ? rows * m.width * kFloatBytes : 0;
+  // Tokens, or rows of experts once gathered and once weighted.
+  const int64_t gathered_rows = std::max(rows, 2 * expert_sizes(planned).sent);
+  const int64_t gathered = mode.knobs.generic_index_ops ? gathered_rows * m.width * kFloatBytes : 0;
   return packed + planned.topology.threads_per_rank * kThreadBytes + gathered;
 }
 

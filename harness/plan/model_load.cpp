@@ -25,6 +25,10 @@ void read_moe(MapReader& reader, Model& model) {
   keys.integer("expert_width", moe.expert_width, kSize);
   keys.integer("shared_experts", moe.shared_experts, {0, kCount.high});
   keys.integer("first_layer", moe.first_layer, {0, kCount.high});
+  keys.flag("normalised", moe.normalised);
+  keys.number("balance_weight", moe.balance_weight, {0, 1});
+  keys.number("capacity_factor", moe.capacity_factor, {0, 1000});
+  keys.word("routing", moe.routing, routing_words());
   keys.finish();
   if (moe.experts == 0) throw keys.fault("experts", "is missing");
   if (moe.expert_width == 0) throw keys.fault("expert_width", "is missing");
@@ -141,6 +145,11 @@ const std::vector<std::string>& activation_words() {
 }
 const std::vector<std::string>& position_words() {
   static const std::vector<std::string> words = {"learned", "rope"};
+  return words;
+}
+
+const std::vector<std::string>& routing_words() {
+  static const std::vector<std::string> words = {"natural", "balanced"};
   return words;
 }
 

@@ -27,13 +27,27 @@ Reason unsupported_part(const Case& planned) {
     return fmt::format("precision {} is not available on the {} backend yet; use {}",
                        to_string(planned.precision), to_string(planned.backend), words_of(usable));
   }
-  if (planned.model.moe) {
-    return fmt::format("model {} has experts, which are not available yet", planned.model.name);
-  }
   if (planned.model.latent_attention) {
     return fmt::format("model {} has latent attention, which is not available yet",
                        planned.model.name);
   }
+  return std::nullopt;
+}
+
+// What a mixture of experts cannot be combined with yet.
+Reason unsupported_experts(const Case& planned) {
+  const Model& m = planned.model;
+  if (!m.moe) return std::nullopt;
+  const char* part = m.activation != Activation::swiglu ? "activation gelu"
+                     : m.bias                           ? "biases"
+                     : m.dropout > 0                    ? "dropout"
+                                                        : nullptr;
+  if (part != nullptr)
+    return fmt::format("model {}: experts with {} are not available yet", m.name, part);
+  // A block of rows that share a scale would hold rows of two experts.
+  if (planned.precision == Precision::fp8_mx || planned.precision == Precision::nvfp4)
+    return fmt::format("precision {}: experts are not available in it yet",
+                       to_string(planned.precision));
   return std::nullopt;
 }
 
@@ -84,6 +98,12 @@ Reason not_invariant(const Case& planned, const Mode& mode) {
     return fmt::format("batch.global {} makes {} micro-batches a rank: {}", planned.batch.global,
                        planned.micro_batches(), rule);
   }
+  if (planned.layout.ep > 1 && planned.micro_batches() > 1) {
+    return fmt::format(
+        "layout {}: experts see the samples of all ranks together; invariant sums need one "
+        "micro-batch a rank, batch.global makes {}",
+        to_string(planned.layout), planned.micro_batches());
+  }
   return std::nullopt;
 }
 
@@ -111,6 +131,7 @@ std::vector<Precision> usable_precisions(Backend backend) {
 
 std::optional<std::string> refusal(const Case& planned, const Mode& mode, int64_t available_bytes) {
   if (Reason reason = unsupported_part(planned)) return reason;
+  if (Reason reason = unsupported_experts(planned)) return reason;
   if (Reason reason = layout_refusal(planned)) return reason;
   if (Reason reason = too_long(planned)) return reason;
   if (Reason reason = not_invariant(planned, mode)) return reason;

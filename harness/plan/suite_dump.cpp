@@ -18,7 +18,11 @@ Yaml moe_yaml(const Moe& moe) {
                    {"top_k", integer(moe.top_k)},
                    {"expert_width", integer(moe.expert_width)},
                    {"shared_experts", integer(moe.shared_experts)},
-                   {"first_layer", integer(moe.first_layer)}});
+                   {"first_layer", integer(moe.first_layer)},
+                   {"normalised", flag(moe.normalised)},
+                   {"balance_weight", number(moe.balance_weight)},
+                   {"capacity_factor", number(moe.capacity_factor)},
+                   {"routing", text(to_string(moe.routing))}});
 }
 
 Yaml latent_yaml(const LatentAttention& latent) {

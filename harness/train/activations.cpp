@@ -14,28 +14,52 @@ void take_norm(Arena& arena, const ActivationShapes& s, Tensor& y, Tensor& mean,
   rstd = arena.floats({s.own_rows});
 }
 
+// Of the MLP of a layer, or of its shared expert.
+struct MlpWidths {
+  int64_t inner, up;
+};
+MlpWidths dense_widths(const ActivationShapes& s) { return {s.sizes.ffn_width, s.sizes.up_width}; }
+MlpWidths shared_widths(const ActivationShapes& s) {
+  return {s.experts.sizes.shared_width, s.experts.sizes.shared_up_width};
+}
+MlpWidths mlp_widths(const ActivationShapes& s, int64_t layer) {
+  return has_experts(s.model, layer) ? shared_widths(s) : dense_widths(s);
+}
+// The widest of all layers.
+MlpWidths widest_mlp(const ActivationShapes& s) {
+  MlpWidths widest{0, 0};
+  for (int64_t layer = 0; layer < s.model.layers; ++layer) {
+    const MlpWidths here = mlp_widths(s, layer);
+    widest = {std::max(widest.inner, here.inner), std::max(widest.up, here.up)};
+  }
+  return widest;
+}
+
 // What is cheap to compute again for the memory it takes.
-void take_cheap(Arena& arena, const ActivationShapes& s, LayerActivations& layer) {
+void take_cheap(Arena& arena, const ActivationShapes& s, const MlpWidths& mlp,
+                LayerActivations& layer) {
   take_norm(arena, s, layer.norm1, layer.mean1, layer.rstd1);
   layer.attention = arena.floats({s.rows, s.sizes.attention_width});
   layer.log_sum_exp = arena.floats({s.samples, s.sizes.heads, s.tokens});
   take_norm(arena, s, layer.norm2, layer.mean2, layer.rstd2);
-  layer.activated = arena.floats({s.rows, s.sizes.ffn_width});
+  layer.activated = arena.floats({s.rows, mlp.inner});
 }
 
 // What matrix products made.
-void take_products(Arena& arena, const ActivationShapes& s, LayerActivations& layer) {
+void take_products(Arena& arena, const ActivationShapes& s, const MlpWidths& mlp,
+                   LayerActivations& layer) {
   layer.qkv = arena.floats({s.rows, s.sizes.qkv_width});
   layer.middle = arena.floats({s.own_rows, s.model.width});
-  layer.up = arena.floats({s.rows, s.sizes.up_width});
+  layer.up = arena.floats({s.rows, mlp.up});
 }
 
 void take_gradients(Arena& arena, const ActivationShapes& s, Activations& a) {
   if (s.model.dropout > 0) a.d_branch = arena.floats({s.own_rows, s.model.width});
   a.d_norm = arena.floats({s.own_rows, s.model.width});
-  a.d_activated = arena.floats({s.rows, s.sizes.ffn_width});
-  a.d_up = s.model.activation == Activation::swiglu ? arena.floats({s.rows, s.sizes.up_width})
-                                                    : a.d_activated;
+  const MlpWidths mlp = widest_mlp(s);
+  a.d_activated = arena.floats({s.rows, mlp.inner});
+  a.d_up =
+      s.model.activation == Activation::swiglu ? arena.floats({s.rows, mlp.up}) : a.d_activated;
   a.d_attention = arena.floats({s.rows, s.sizes.attention_width});
   a.d_qkv = arena.floats({s.rows, s.sizes.qkv_width});
 }
@@ -83,16 +107,22 @@ ActivationShapes activation_shapes(const Case& planned) {
   const Layout& layout = planned.layout;
   const int64_t tokens = planned.local_sequence_length();
   const int64_t rows = planned.batch.micro * tokens;
-  return {
-      planned.model, local_sizes(planned.model, layout.tp, 0),          planned.batch.micro, tokens,
-      rows,          layout.sequence_parallel ? rows / layout.tp : rows};
+  return {planned.model,
+          local_sizes(planned.model, layout.tp, 0),
+          planned.batch.micro,
+          tokens,
+          rows,
+          layout.sequence_parallel ? rows / layout.tp : rows,
+          {expert_sizes(planned), planned.batch.micro, rows, planned.model.width, layout.ep}};
 }
 
 LayerActivations take_layer(Arena& arena, const ActivationShapes& shapes, Recompute recompute,
-                            const LayerActivations& recomputed) {
+                            const LayerActivations& recomputed, int64_t index) {
+  const MlpWidths mlp = mlp_widths(shapes, index);
   LayerActivations layer = recomputed;
-  if (recompute == Recompute::none) take_cheap(arena, shapes, layer);
-  if (recompute != Recompute::full) take_products(arena, shapes, layer);
+  if (recompute == Recompute::none) take_cheap(arena, shapes, mlp, layer);
+  if (recompute != Recompute::full) take_products(arena, shapes, mlp, layer);
+  if (has_experts(shapes.model, index)) layer.experts = take_expert_layer(arena, shapes.experts);
   layer.output = take_residual(arena, shapes);
   return layer;
 }
@@ -100,8 +130,9 @@ LayerActivations take_layer(Arena& arena, const ActivationShapes& shapes, Recomp
 LayerActivations take_recomputed(Arena& arena, const ActivationShapes& shapes,
                                  Recompute recompute) {
   LayerActivations layer;
-  if (recompute != Recompute::none) take_cheap(arena, shapes, layer);
-  if (recompute == Recompute::full) take_products(arena, shapes, layer);
+  const MlpWidths mlp = dense_widths(shapes);
+  if (recompute != Recompute::none) take_cheap(arena, shapes, mlp, layer);
+  if (recompute == Recompute::full) take_products(arena, shapes, mlp, layer);
   return layer;
 }
 
@@ -123,6 +154,7 @@ Activations take_shared(Arena& arena, const ActivationShapes& s, const Case& pla
   a.norm_squares = arena.floats({1});
   a.clip = arena.floats({1});
   take_gradients(arena, s, a);
+  if (s.model.moe) a.experts = take_expert_scratch(arena, s.experts);
   if (layout.tp > 1) take_exchange(arena, s, layout, stage, chunk_rows, a);
   if (layout.cp > 1) take_ring(arena, s, layout.cp, a);
   return a;

@@ -7,6 +7,7 @@
 #include "harness/plan/case.h"
 #include "harness/plan/local_sizes.h"
 #include "harness/train/arena.h"
+#include "harness/train/expert_activations.h"
 #include "harness/train/stage.h"
 
 namespace dettax {
@@ -22,7 +23,8 @@ struct LayerActivations {
   Tensor norm2, mean2, rstd2;
   Tensor up;         // before the activation function: [M,F], gate and up [M,2F] for swiglu
   Tensor activated;  // [M,F]
-  Tensor output;     // [R,C]: the residual stream behind the layer
+  ExpertActivations experts;  // in a layer that has them; then MLP is the shared expert, if any
+  Tensor output;              // [R,C]: the residual stream behind the layer
 };
 
 // Consecutive layers, by their number in the whole model.
@@ -56,6 +58,7 @@ struct Activations {
   Tensor d_norm;                // [R,C]
   Tensor d_activated, d_up;     // [M,F], [M,2F]; for gelu d_up is d_activated
   Tensor d_attention, d_qkv;
+  ExpertScratch experts;
   Tensor all_rows, d_all_rows;  // [M,C]: a stream gathered from all ranks, or a part of its sum
   // [M, 2 Hkv * head_width]: what context ranks send around, those at hand and those that arrive; the third is for a part of a sum.
   std::array<Tensor, 2> keys_values;
@@ -67,6 +70,7 @@ struct ActivationShapes {
   LocalSizes sizes;
   int64_t samples, tokens, rows;  // of a micro-batch
   int64_t own_rows;               // of the residual stream
+  ExpertShapes experts;
 };
 ActivationShapes activation_shapes(const Case& planned);
 
@@ -74,7 +78,7 @@ ActivationShapes activation_shapes(const Case& planned);
 // attention core and the activation function, with full everything but the layer's output. Fields that a layer does not keep are
 // those of `recomputed`.
 LayerActivations take_layer(Arena& arena, const ActivationShapes& shapes, Recompute recompute,
-                            const LayerActivations& recomputed);
+                            const LayerActivations& recomputed, int64_t layer);
 LayerActivations take_recomputed(Arena& arena, const ActivationShapes& shapes, Recompute recompute);
 Tensor take_residual(Arena& arena, const ActivationShapes& shapes);
 Tensor take_ids(Arena& arena, const ActivationShapes& shapes);

@@ -1,6 +1,7 @@
 #include "harness/train/ends.h"
 
 #include "harness/train/layer.h"
+#include "harness/train/moe_layer.h"
 #include "harness/train/tensor_parallel.h"
 #include "harness/train/vocabulary_parallel.h"
 
@@ -143,6 +144,7 @@ void head_forward(StepContext& c, const Tensor& x) {
   } else {
     separate_loss(c);
   }
+  add_balance_losses(c);
   c.begin(Op::loss_sum);
   const Tensor sum = make_tensor(b.loss_sums.f32() + c.micro_batch, DType::f32, {1});
   c.ops.sum_scalar({sum, b.losses, 1.0, c.samples, c.sum(c.knobs.loss)});

@@ -3,6 +3,7 @@
 
 #include "harness/train/context_parallel.h"
 #include "harness/train/layer.h"
+#include "harness/train/moe_layer.h"
 #include "harness/train/tensor_parallel.h"
 
 namespace dettax {
@@ -67,20 +68,37 @@ Tensor branch_gradient(StepContext& c, Op op, uint32_t dropout_place) {
   return c.buffers.d_branch;
 }
 
+// Memory that layers with MLPs of other widths share.
+Tensor shaped_like(const Tensor& kept, const Tensor& memory) {
+  Tensor view = kept;
+  view.data = memory.data;
+  return view;
+}
+
+// d_norm from dy, the gradient of the result.
 void mlp_backward(StepContext& c, const LayerParameters& p, const LayerActivations& a,
-                  uint32_t dropout_place) {
+                  const Tensor& dy) {
   const Activations& b = c.buffers;
-  const Tensor dy = branch_gradient(c, Op::mlp_dropout, dropout_place);
-  LinearGradient down{Op::mlp_down, Op::mlp_down_weight, b.d_activated, dy, a.activated, {}};
+  const Tensor d_activated = shaped_like(a.activated, b.d_activated);
+  const Tensor d_up = shaped_like(a.up, b.d_up);
+  LinearGradient down{Op::mlp_down, Op::mlp_down_weight, d_activated, dy, a.activated, {}};
   if (c.model.activation == Activation::gelu) down.gelu_pre_activation = a.up;
   row_parallel_backward(c, p.down, down);
   if (c.model.activation == Activation::swiglu) {
-    c.fresh(b.d_up);
+    c.fresh(d_up);
     c.begin(Op::swiglu);
-    c.ops.swiglu_backward({b.d_up, b.d_activated, a.up});
-    c.output("dx", b.d_up);
+    c.ops.swiglu_backward({d_up, d_activated, a.up});
+    c.output("dx", d_up);
   }
-  column_parallel_backward(c, p.up, {Op::mlp_up, Op::mlp_up_weight, b.d_norm, b.d_up, a.norm2, {}});
+  column_parallel_backward(c, p.up, {Op::mlp_up, Op::mlp_up_weight, b.d_norm, d_up, a.norm2, {}});
+}
+
+void second_branch_backward(StepContext& c, const LayerParameters& p, const LayerActivations& a,
+                            uint32_t dropout_place) {
+  const Tensor dy = branch_gradient(c, Op::mlp_dropout, dropout_place);
+  const bool mlp = p.up.weight != kNoParameter;
+  if (mlp) mlp_backward(c, p, a, dy);
+  if (has_experts(c)) experts_backward(c, dy, mlp);
   norm_backward(c, Op::norm2, p.norm2, a.middle, {a.norm2, a.mean2, a.rstd2}, true);
 }
 
@@ -132,7 +150,7 @@ void layer_backward(StepContext& c, const Tensor& x) {
   const LayerActivations& a = b.layers[static_cast<size_t>(c.layer)];
   const LayerParameters& p = c.layout.layers[static_cast<size_t>(c.layer)];
   const auto place = static_cast<uint32_t>(2 * c.layer);
-  mlp_backward(c, p, a, place + 2);
+  second_branch_backward(c, p, a, place + 2);
   const Tensor dy = branch_gradient(c, Op::projection_dropout, place + 1);
   row_parallel_backward(
       c, p.projection, {Op::projection, Op::projection_weight, b.d_attention, dy, a.attention, {}});

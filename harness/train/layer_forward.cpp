@@ -2,6 +2,7 @@
 
 #include "harness/train/context_parallel.h"
 #include "harness/train/layer.h"
+#include "harness/train/moe_layer.h"
 #include "harness/train/tensor_parallel.h"
 
 namespace dettax {
@@ -153,15 +154,20 @@ void layer_up_to_activation(StepContext& c, const Tensor& x) {
               dropout_place(c) + 1},
              p.projection, a.attention, x, a.middle);
   norm_forward(c, Op::norm2, p.norm2, a.middle, {a.norm2, a.mean2, a.rstd2});
-  activate_up(c, p.up, a);
+  if (p.up.weight != kNoParameter) activate_up(c, p.up, a);
 }
 
 void layer_forward(StepContext& c, const Tensor& x) {
   layer_up_to_activation(c, x);
   const LayerActivations& a = activations(c);
-  end_branch(c,
-             {Op::mlp_down, Op::mlp_bias, Op::mlp_dropout, Op::mlp_residual, dropout_place(c) + 2},
-             parameters(c).down, a.activated, a.middle, a.output);
+  const LinearParameters& down = parameters(c).down;
+  if (down.weight != kNoParameter) {
+    end_branch(
+        c, {Op::mlp_down, Op::mlp_bias, Op::mlp_dropout, Op::mlp_residual, dropout_place(c) + 2},
+        down, a.activated, a.middle, a.output);
+  }
+  if (has_experts(c))
+    experts_forward(c, down.weight == kNoParameter ? a.middle : a.output, a.output);
 }
 
 void layer_cheap_parts(StepContext& c, const Tensor& x) {

@@ -52,9 +52,9 @@ class LayoutBuilder {
  public:
   LayoutBuilder(const Model& model, const ModelPart& part) : model_(model), part_(part) {}
 
-  // What is whole on every tensor rank counts on the first.
+  // What is whole on every tensor rank, or on every rank that shares experts, counts on the first.
   int add(ParameterSpec spec) {
-    spec.primary = spec.sharded() || part_.tp_index == 0;
+    spec.primary = spec.sharded() || (part_.tp_index == 0 && part_.ep_index == 0);
     spec.layer = layer_;
     parameters_.push_back(std::move(spec));
     return static_cast<int>(parameters_.size()) - 1;
@@ -85,6 +85,20 @@ class LayoutBuilder {
     return add(std::move(spec));
   }
   LayerParameters layer(int64_t index);
+  void mlp(const std::string& name, int64_t width, LayerParameters& layer);
+  void experts(const std::string& name, LayerParameters& layer);
+  // The weights [out, in] of all experts, one below the other, cut by expert.
+  int expert_weights(const std::string& name, int64_t out, int64_t in, double deviation) {
+    ParameterSpec spec = matrix_spec(name, model_.moe->experts * out, in, deviation);
+    cut_rows(spec, {spec.rows}, part_.ep, part_.ep_index);
+    spec.of_experts = part_.ep > 1;
+    return add(std::move(spec));
+  }
+  // Two projections a layer add to the residual stream; by this factor its variance does not grow with depth. A truncated model
+  // starts like the layers of the whole one.
+  double residual_deviation() const {
+    return kDeviation / std::sqrt(2.0 * static_cast<double>(model_.published_layers));
+  }
   std::vector<ParameterSpec> take() { return std::move(parameters_); }
 
  private:
@@ -120,10 +134,6 @@ LinearParameters LayoutBuilder::row_parallel(const std::string& name, int64_t ou
 
 LayerParameters LayoutBuilder::layer(int64_t index) {
   const std::string name = "layer" + std::to_string(index);
-  // Two projections a layer add to the residual stream; by this factor its variance does not grow with depth. A truncated model
-  // starts like the layers of the whole one.
-  const double residual_deviation =
-      kDeviation / std::sqrt(2.0 * static_cast<double>(model_.published_layers));
   LayerParameters layer;
   layer_ = index;
   layer.norm1 = norm(name + ".norm1");
@@ -131,15 +141,33 @@ LayerParameters LayoutBuilder::layer(int64_t index) {
   const int64_t keys = model_.key_value_heads * model_.head_width;
   layer.qkv = column_parallel(name + ".attention.qkv", {queries, keys, keys}, model_.width);
   layer.projection =
-      row_parallel(name + ".attention.projection", model_.width, queries, residual_deviation);
+      row_parallel(name + ".attention.projection", model_.width, queries, residual_deviation());
   layer.norm2 = norm(name + ".norm2");
-  const int64_t ffn = model_.ffn_width;
-  const std::vector<int64_t> up =
-      model_.activation == Activation::swiglu ? std::vector{ffn, ffn} : std::vector{ffn};
-  layer.up = column_parallel(name + ".mlp.up", up, model_.width);
-  layer.down = row_parallel(name + ".mlp.down", model_.width, ffn, residual_deviation);
+  if (has_experts(model_, index)) {
+    experts(name + ".moe", layer);
+  } else {
+    mlp(name + ".mlp", model_.ffn_width, layer);
+  }
   layer_ = -1;
   return layer;
+}
+
+void LayoutBuilder::mlp(const std::string& name, int64_t width, LayerParameters& layer) {
+  const std::vector<int64_t> up =
+      model_.activation == Activation::swiglu ? std::vector{width, width} : std::vector{width};
+  layer.up = column_parallel(name + ".up", up, model_.width);
+  layer.down = row_parallel(name + ".down", model_.width, width, residual_deviation());
+}
+
+void LayoutBuilder::experts(const std::string& name, LayerParameters& layer) {
+  const Moe& moe = *model_.moe;
+  const int64_t gate = model_.activation == Activation::swiglu ? 2 : 1;
+  layer.router = add(matrix_spec(name + ".router.weight", moe.experts, model_.width, kDeviation));
+  layer.expert_up = expert_weights(name + ".experts.up.weight", gate * moe.expert_width,
+                                   model_.width, kDeviation);
+  layer.expert_down = expert_weights(name + ".experts.down.weight", model_.width, moe.expert_width,
+                                     residual_deviation());
+  if (moe.shared_experts > 0) mlp(name + ".shared", moe.shared_experts * moe.expert_width, layer);
 }
 
 }  // namespace

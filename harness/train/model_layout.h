@@ -35,6 +35,8 @@ struct ParameterSpec {
   bool primary = true;  // counted here
   bool of_norm =
       false;  // its gradient is a sum over the rows of the residual stream that a rank has
+  bool of_experts =
+      false;  // of those that a rank holds: its gradient is added over ranks that hold the same
 
   int64_t count() const { return rows * columns; }
   int64_t whole_count() const { return whole_rows * whole_columns; }
@@ -70,7 +72,10 @@ struct NormParameters {
 };
 struct LayerParameters {
   NormParameters norm1, norm2;
-  LinearParameters qkv, projection, up, down;  // up: gate and up in one for swiglu
+  LinearParameters qkv, projection;
+  LinearParameters up,
+      down;  // gate and up in one for swiglu; of the shared expert, if any, in a layer with experts
+  int router = kNoParameter, expert_up = kNoParameter, expert_down = kNoParameter;  // weights
 };
 
 // The trainable tensors a rank holds, in forward order, which is also their order in memory.

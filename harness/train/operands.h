@@ -16,8 +16,8 @@ enum class Operand { input, weight, gradient };
 inline constexpr int kOperandCount = 3;
 
 // A linear layer of a transformer block.
-enum class LinearSite { qkv, projection, up, down };
-inline constexpr int kSitesPerLayer = 4;
+enum class LinearSite { qkv, projection, up, down, expert_up, expert_down };
+inline constexpr int kSitesPerLayer = 6;
 
 // The dimension of an operand that the product sums over.
 enum class SumOver { columns, rows };

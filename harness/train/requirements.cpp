@@ -21,8 +21,11 @@ void require_layout(const Case& planned, int ranks) {
 }
 
 void require_model(const Model& m) {
-  require(!m.moe && !m.latent_attention, ErrorKind::unsupported,
-          "model " + m.name + ": mixture of experts and latent attention are not implemented");
+  require(!m.latent_attention, ErrorKind::unsupported,
+          "model " + m.name + ": latent attention is not implemented");
+  require(!m.moe || (m.activation == Activation::swiglu && !m.bias && m.dropout == 0),
+          ErrorKind::unsupported,
+          "model " + m.name + ": experts with gelu, biases or dropout are not implemented");
   require(m.activation != Activation::gelu || m.bias, ErrorKind::unsupported,
           "model " + m.name + ": gelu without biases is not implemented");
   require(m.key_value_heads > 0 && m.heads % m.key_value_heads == 0, ErrorKind::config,

@@ -33,7 +33,8 @@ void StageActivations::lay_out(const Case& planned, const Knobs& knobs, const St
       if (chunk.embedding) slot.tokens = take_ids(arena_, shapes);
       if (chunk.head) slot.targets = take_ids(arena_, shapes);
       for (int64_t layer = 0; layer < chunk.layers; ++layer)
-        slot.layers.push_back(take_layer(arena_, shapes, recompute, recomputed));
+        slot.layers.push_back(
+            take_layer(arena_, shapes, recompute, recomputed, chunk.first_layer + layer));
     }
   }
   d_residual_.clear();

@@ -58,16 +58,19 @@ std::vector<Fingerprint> fingerprint_state(const StateShards& shards, Device& de
                                            const std::function<HeldPart(int parameter)>& part_of) {
   std::vector<Fingerprint> values(shards.names.size());
   std::vector<bool> cut(values.size());
+  std::vector<bool> of_experts(values.size());
   for (size_t p = 0; p < shards.layout.parameters.size(); ++p) {
     const ParameterSpec& spec = shards.layout.parameters[p];
     const size_t place = place_of(shards.names, spec.name);
     cut[place] = spec.sharded();
+    of_experts[place] = spec.of_experts;
     if (!spec.repeated)
       values[place] = fingerprint_part(device, spec, part_of(static_cast<int>(p)));
   }
   const std::vector<bool> all(values.size(), true);
   if (shards.over_replicas) sum_over(shards.mesh.replicas(), values, all);
   sum_over(shards.mesh.tensor(), values, cut);
+  sum_over(shards.mesh.expert(), values, of_experts);
   sum_over(shards.mesh.pipeline(), values, all);
   return values;
 }

@@ -6,10 +6,12 @@ namespace dettax {
 namespace {
 
 int64_t site_of(int64_t layer, Op op) {
-  const LinearSite site = op == Op::qkv          ? LinearSite::qkv
-                          : op == Op::projection ? LinearSite::projection
-                          : op == Op::mlp_up     ? LinearSite::up
-                                                 : LinearSite::down;
+  const LinearSite site = op == Op::qkv           ? LinearSite::qkv
+                          : op == Op::projection  ? LinearSite::projection
+                          : op == Op::mlp_up      ? LinearSite::up
+                          : op == Op::expert_up   ? LinearSite::expert_up
+                          : op == Op::expert_down ? LinearSite::expert_down
+                                                  : LinearSite::down;
   return layer * kSitesPerLayer + static_cast<int64_t>(site);
 }
 

@@ -25,6 +25,7 @@ struct StepContext {
   const Mesh& mesh;
   const ModelLayout& layout;
   const LocalSizes sizes;
+  const ExpertSizes expert_sizes;
   Device& device;
   Ops& ops;
   Probe& probe;

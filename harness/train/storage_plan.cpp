@@ -19,7 +19,10 @@ std::vector<bool> bucket_starts(const ModelLayout& layout, const StorageShape& s
     size += rounded_up(parameters[p].count(), kLine);
     const bool cut = shape.shard_weights ? p > 0 && parameters[p].layer != parameters[p - 1].layer
                                          : size >= kBucketFloats;
-    if (!cut && p > 0 && !(shape.table_alone && p == 1 && layout.embedding == 0)) continue;
+    const bool experts_end =
+        shape.experts_apart && p > 0 && parameters[p].of_experts != parameters[p - 1].of_experts;
+    if (!cut && !experts_end && p > 0 && !(shape.table_alone && p == 1 && layout.embedding == 0))
+      continue;
     starts[p] = true;
     size = 0;
   }
@@ -41,7 +44,7 @@ StoragePlan plan_storage(const ModelLayout& layout, const StorageShape& shape) {
   for (size_t p = 0; p < starts.size(); ++p) {
     if (starts[p]) {
       close();
-      plan.buckets.push_back({at, at});
+      plan.buckets.push_back({at, at, layout.parameters[p].of_experts});
     }
     plan.bucket_of.push_back(static_cast<int>(plan.buckets.size()) - 1);
     plan.offsets.push_back(at);

@@ -10,6 +10,7 @@ namespace dettax {
 // Neighbours in the storage that go over the wire in one piece.
 struct Bucket {
   int64_t begin = 0, end = 0;  // floats; with shards, a multiple of them apart
+  bool of_experts = false;     // added over the ranks that hold the same experts
 };
 
 // What is asked of the storage of a rank's parameters.
@@ -19,6 +20,7 @@ struct StorageShape {
   bool table_alone = false;   // the token table has a bucket of its own, so that its shards are the
                               // same on every stage of a pipeline that holds it
   int shards = 1, shard = 0;  // each bucket is cut into as many parts, of which this rank owns one
+  bool experts_apart = false;  // in buckets of their own, since other ranks hold the same
   bool shard_weights =
       false;  // and of the weights it holds no more than that; buckets are layers then
 };

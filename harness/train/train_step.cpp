@@ -61,6 +61,7 @@ namespace {
 StorageShape storage_shape(const Case& planned, const Knobs& knobs, const GradientTree& tree,
                            const Mesh& mesh) {
   StorageShape shape;
+  shape.experts_apart = planned.layout.ep > 1;
   shape.copies = tree.copies();
   shape.apart = tied_uses_apart(planned, knobs);
   shape.table_alone = planned.model.tied_head && planned.layout.pp > 1;
@@ -125,6 +126,7 @@ TrainStep::Impl::Impl(const Case& planned_case, const Mode& mode, Device& on, Co
               mesh,
               layout,
               local_sizes(planned.model, planned.layout.tp, mesh.position().tp),
+              expert_sizes(planned),
               device,
               device.ops(),
               probe,
@@ -223,7 +225,7 @@ float TrainStep::Impl::reduce_loss() {
     }
   }
   if (mesh.model().size() > 1) {
-    const int last_stage = (planned.layout.pp - 1) * planned.layout.tp;
+    const int last_stage = (planned.layout.pp - 1) * planned.layout.tp * planned.layout.ep;
     device.synchronize();
     mesh.model().broadcast(loss.f32(), sizeof(float), last_stage);
   }

@@ -32,13 +32,52 @@ TEST(Refusal, NamesWhatIsNotThere) {
             "backend cuda is not available: this build has no CUDA backend; use backend: cpu");
   planned = tiny();
   planned.layout.dp = planned.layout.ep = 2;
-  EXPECT_EQ(reason(planned), "layout dp2.ep2: expert parallelism is not available yet");
+  EXPECT_EQ(reason(planned), "layout dp2.ep2: model gpt-tiny has no experts to spread over ep 2");
   planned = tiny();
-  planned.model = load_model("mixtral-8x7b");
-  EXPECT_EQ(reason(planned), "model mixtral-8x7b has experts, which are not available yet");
   planned.model = load_model("deepseek-v3");
-  planned.model.moe.reset();
   EXPECT_EQ(reason(planned), "model deepseek-v3 has latent attention, which is not available yet");
+}
+
+TEST(Refusal, NamesWhatExpertsCannotBeCombinedWith) {
+  Case experts = tiny();
+  experts.model = load_model("moe-tiny");
+  EXPECT_EQ(reason(experts), "");
+  Case planned = experts;
+  planned.layout.tp = 2;
+  EXPECT_EQ(reason(planned), "layout tp2: experts with tensor parallelism are not available yet");
+  planned = experts;
+  planned.layout.recompute = Recompute::full;
+  EXPECT_EQ(reason(planned), "layout dp1.full: experts with recomputation are not available yet");
+  planned = experts;
+  planned.layout = {.dp = 2, .ep = 2, .zero_stage = 1};
+  planned.batch = {1, 2, 64};
+  EXPECT_EQ(
+      reason(planned),
+      "layout dp2.ep2.zero1: experts with sharding of the optimizer and ep are not available yet");
+  planned = experts;
+  planned.precision = Precision::fp8_mx;
+  EXPECT_EQ(reason(planned), "precision fp8_mx: experts are not available in it yet");
+  planned = experts;
+  planned.model.dropout = 0.1;
+  EXPECT_EQ(reason(planned), "model moe-tiny: experts with dropout are not available yet");
+}
+
+TEST(Refusal, ExpertsAreSpreadEvenly) {
+  Case planned = tiny();
+  planned.layout = {.dp = 2, .ep = 2};
+  planned.topology.ranks_per_node = 2;
+  planned.batch = {1, 4, 64};
+  EXPECT_EQ(reason(planned), "layout dp2.ep2: model gpt-tiny has no experts to spread over ep 2");
+  planned.model = load_model("moe-tiny");
+  EXPECT_EQ(reason(planned), "");
+  EXPECT_EQ(
+      reason(planned, "invariant"),
+      "layout dp2.ep2: experts see the samples of all ranks together; invariant sums need one "
+      "micro-batch a rank, batch.global makes 2");
+  planned.batch.global = 2;
+  EXPECT_EQ(reason(planned, "invariant"), "");
+  planned.model.moe->experts = 7;
+  EXPECT_EQ(reason(planned), "model.moe.experts 7 is not divisible by ep 2");
 }
 
 TEST(Refusal, TensorRanksShareEverythingEvenly) {

@@ -31,7 +31,10 @@ class Forward {
   Rows norm(const std::string& name, const Rows& x) const;
   Rows attention(const Rows& qkv) const;
   void rotate(Row& qkv, int64_t position) const;
-  Rows mlp(const std::string& name, const Rows& x) const;
+  Rows mlp(const std::string& name, const Rows& x, int64_t width) const;
+  Rows activated(Rows up, int64_t width) const;
+  Rows expert(const std::string& name, size_t index, const Rows& x) const;
+  Rows experts(const std::string& name, const Rows& x, Var& balance) const;
   void dropout(Rows& x, uint32_t place, int64_t sample) const;
   const Row& weight(const std::string& name) const { return weights_.at(name); }
 
@@ -127,10 +130,9 @@ Rows Forward::attention(const Rows& qkv) const {
   return out;
 }
 
-Rows Forward::mlp(const std::string& name, const Rows& x) const {
+Rows Forward::activated(Rows up, int64_t width) const {
   const bool gated = model_.activation == Activation::swiglu;
-  const auto f = static_cast<size_t>(model_.ffn_width);
-  Rows up = linear(name + ".up", x, model_.ffn_width * (gated ? 2 : 1));
+  const auto f = static_cast<size_t>(width);
   for (Row& row : up) {
     for (size_t i = 0; i < f; ++i) {
       const Var v = row[i];
@@ -143,7 +145,93 @@ Rows Forward::mlp(const std::string& name, const Rows& x) const {
     }
     row.resize(f);
   }
-  return linear(name + ".down", up, model_.width);
+  return up;
+}
+
+Rows Forward::mlp(const std::string& name, const Rows& x, int64_t width) const {
+  const bool gated = model_.activation == Activation::swiglu;
+  return linear(name + ".down", activated(linear(name + ".up", x, width * (gated ? 2 : 1)), width),
+                model_.width);
+}
+
+// y = x w^T with the weights of one expert out of those of all.
+Rows expert_linear(const Row& weights, size_t index, const Rows& x, size_t out) {
+  Rows y(x.size(), Row(out));
+  for (size_t t = 0; t < x.size(); ++t) {
+    const size_t in = x[t].size();
+    for (size_t o = 0; o < out; ++o) {
+      for (size_t i = 0; i < in; ++i)
+        y[t][o] = y[t][o] + x[t][i] * weights[(index * out + o) * in + i];
+    }
+  }
+  return y;
+}
+
+Rows Forward::expert(const std::string& name, size_t index, const Rows& x) const {
+  const int64_t width = model_.moe->expert_width;
+  const Rows up =
+      expert_linear(weight(name + ".up.weight"), index, x, static_cast<size_t>(2 * width));
+  return expert_linear(weight(name + ".down.weight"), index, activated(up, width),
+                       static_cast<size_t>(model_.width));
+}
+
+struct Choice {
+  size_t expert = 0;
+  Var weight;
+};
+using Choices = std::vector<Choice>;  // of a token
+
+Choices chosen(const Moe& moe, const Row& p, size_t token) {
+  const auto count = static_cast<size_t>(moe.top_k);
+  std::vector<size_t> order(p.size());
+  for (size_t e = 0; e < order.size(); ++e) order[e] = e;
+  std::ranges::stable_sort(order, [&](size_t a, size_t b) { return p[a].value > p[b].value; });
+  Choices choices(count);
+  Var total;
+  for (size_t k = 0; k < count; ++k) {
+    const bool balanced = moe.routing == Routing::balanced;
+    choices[k].expert = balanced ? (token * count + k) % p.size() : order[k];
+    choices[k].weight = p[choices[k].expert];
+    total = total + choices[k].weight;
+  }
+  for (Choice& choice : choices) {
+    if (moe.normalised) choice.weight = choice.weight / total;
+  }
+  return choices;
+}
+
+// Adds the sample's load-balance loss, times its tokens as losses are sums over tokens.
+Rows Forward::experts(const std::string& name, const Rows& x, Var& balance) const {
+  const Moe& moe = *model_.moe;
+  const double even = static_cast<double>(x.size()) * static_cast<double>(moe.top_k) /
+                      static_cast<double>(moe.experts);
+  Rows p = linear(name + ".router", x, moe.experts);
+  std::vector<Choices> choices;
+  std::vector<double> load(p[0].size());
+  for (size_t t = 0; t < x.size(); ++t) {
+    Var total;
+    for (Var& v : p[t]) total = total + (v = exp(v));
+    for (Var& v : p[t]) v = v / total;
+    choices.push_back(chosen(moe, p[t], t));
+    for (const Choice& choice : choices.back()) load[choice.expert] += 1;
+  }
+  for (const Row& row : p) {
+    for (size_t e = 0; e < row.size(); ++e)
+      balance = balance + row[e] * (moe.balance_weight * load[e] / even);
+  }
+  const double capacity = std::ceil(moe.capacity_factor * even);
+  std::vector<double> taken(load.size());
+  Rows y(x.size(), Row(x[0].size()));
+  for (size_t t = 0; t < x.size(); ++t) {
+    for (const Choice& choice : choices[t]) {
+      if (moe.capacity_factor > 0 && ++taken[choice.expert] > capacity) continue;
+      const Rows row = expert(name + ".experts", choice.expert, {x[t]});
+      for (size_t i = 0; i < y[t].size(); ++i) y[t][i] = y[t][i] + row[0][i] * choice.weight;
+    }
+  }
+  if (moe.shared_experts > 0)
+    add(y, mlp(name + ".shared", x, moe.shared_experts * moe.expert_width));
+  return y;
 }
 
 void Forward::dropout(Rows& x, uint32_t place, int64_t sample) const {
@@ -170,6 +258,7 @@ Var Forward::sample_loss(const std::vector<int32_t>& tokens, int64_t sample) {
     }
   }
   dropout(x, 0, sample);
+  Var balance;
   for (int64_t l = 0; l < model_.layers; ++l) {
     const std::string name = "layer" + std::to_string(l);
     Rows qkv = linear(name + ".attention.qkv", norm(name + ".norm1", x),
@@ -179,13 +268,15 @@ Var Forward::sample_loss(const std::vector<int32_t>& tokens, int64_t sample) {
     Rows branch = linear(name + ".attention.projection", attention(qkv), model_.width);
     dropout(branch, static_cast<uint32_t>(2 * l + 1), sample);
     add(x, branch);
-    branch = mlp(name + ".mlp", norm(name + ".norm2", x));
+    const Rows y = norm(name + ".norm2", x);
+    branch = has_experts(model_, l) ? experts(name + ".moe", y, balance)
+                                    : mlp(name + ".mlp", y, model_.ffn_width);
     dropout(branch, static_cast<uint32_t>(2 * l + 2), sample);
     add(x, branch);
   }
   const Rows y = norm("final_norm", x);
   const Rows logits = linear(model_.tied_head ? "embedding" : "head", y, model_.vocabulary);
-  Var loss;
+  Var loss = balance;
   for (size_t t = 0; t < logits.size(); ++t) {
     Var sum;
     for (const Var& logit : logits[t]) sum = sum + exp(logit);

@@ -115,6 +115,36 @@ TEST_P(AgreesWithTheReference, Dropout) {
   expect_agreement(planned, GetParam());
 }
 
+std::vector<Model> models_with_experts() {
+  Model balanced = small_moe();
+  balanced.moe->routing = Routing::balanced;
+  balanced.moe->normalised = false;
+  Model shared = small_moe();  // a dense layer, then one with a shared expert
+  shared.moe->shared_experts = 2;
+  shared.moe->first_layer = 1;
+  shared.moe->top_k = 1;
+  Model dropping = small_moe();
+  dropping.moe->capacity_factor = 0.75;
+  dropping.moe->shared_experts = 1;
+  return {small_moe(), balanced, shared, dropping};
+}
+
+TEST_P(AgreesWithTheReference, Experts) {
+  for (const Model& model : models_with_experts()) {
+    Case planned = quick_learning(small_case(model));
+    planned.batch = {2, 4, 12};
+    expect_agreement(planned, GetParam());
+  }
+}
+
+TEST_P(AgreesWithTheReference, ExpertsWithGenericIndexOps) {
+  Mode mode = GetParam();
+  mode.knobs.generic_index_ops = true;
+  mode.knobs.memory_fill = true;
+  for (const Model& model : models_with_experts())
+    expect_agreement(quick_learning(small_case(model)), mode);
+}
+
 TEST_P(AgreesWithTheReference, DataParallelRanks) {
   Case planned = quick_learning(small_case(small_gpt()));
   planned.layout.dp = 2;

@@ -80,6 +80,18 @@ Model small_llama() {
   return model;
 }
 
+Model small_moe() {
+  Model model = small_llama();
+  model.name = "small-moe";
+  Moe moe;
+  moe.experts = 4;
+  moe.top_k = 2;
+  moe.expert_width = 24;
+  moe.balance_weight = 0.1;
+  model.moe = moe;
+  return model;
+}
+
 Case small_case(const Model& model) {
   Case planned;
   planned.model = model;

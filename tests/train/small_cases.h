@@ -17,6 +17,7 @@ namespace dettax::testing_support {
 // Two layers, width 32, a vocabulary of 90 (padded to 128): small enough for the reference.
 Model small_gpt();    // learned positions, layer norm, gelu, biases, tied head
 Model small_llama();  // rope, rms norm, swiglu, grouped queries, own head
+Model small_moe();    // small_llama with four experts, two a token
 Case small_case(const Model& model);
 
 Mode fast();

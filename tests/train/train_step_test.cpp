@@ -280,6 +280,18 @@ TEST(MemoryEstimate, IsWhatTheTrainerAllocates) {
     cases.back().batch = {1, 4, 20};
     cases.back().layout = layout;
   }
+  for (const int ep : {1, 2}) {
+    Case& experts = cases.emplace_back(small_case(small_moe()));
+    experts.layout = {.dp = 2, .ep = ep};
+    experts.batch = {2, 4, 12};
+    Case& shared = cases.emplace_back(experts);
+    shared.model.moe->shared_experts = 1;
+    shared.model.moe->first_layer = 1;
+    shared.model.moe->capacity_factor = 1;
+  }
+  cases.push_back(small_case(small_moe()));
+  cases.back().layout = {.dp = 2, .zero_stage = 3};
+  cases.back().batch = {2, 4, 12};
   for (Case& planned : cases) planned.topology.ranks_per_node = planned.layout.ranks();
   for (const Case& planned : cases) {
     for (Mode mode : {fast(), deterministic(), invariant()}) {
