@@ -55,9 +55,9 @@ std::optional<Verdict> not_engaged(const Record& record) {
   return std::nullopt;
 }
 
-bool claims_any(const Suite& suite) {
-  return std::any_of(suite.modes.begin(), suite.modes.end(),
-                     [](const Mode& mode) { return mode.claims_reproducible; });
+bool claims_any(const Record& record) {
+  return std::any_of(record.arms.begin(), record.arms.end(),
+                     [](const ArmResult& arm) { return arm.claims_reproducible; });
 }
 
 std::string cause_words(const ScopeEvidence& scope) {
@@ -243,7 +243,7 @@ Verdict decide(const Record& record, const Suite& suite) {
   if (const auto verdict = broken_arm(record)) return *verdict;
   if (const auto verdict = not_engaged(record)) return *verdict;
   if (const auto verdict = missing_evidence(record, suite)) return *verdict;
-  if (!suite.modes.empty() && !claims_any(suite)) return make_verdict("no_claim", "");
+  if (!suite.modes.empty() && !claims_any(record)) return make_verdict("no_claim", "");
   if (!record.precision_note.empty()) return make_verdict("emulated", record.precision_note);
   return judge_numbers(record, suite);
 }

@@ -34,6 +34,7 @@ Record record_of(const std::vector<Block>& fast, const std::vector<Block>& det,
   a.arm = "fast";
   a.blocks = fast;
   b.arm = "deterministic";
+  b.claims_reproducible = true;
   b.blocks = det;
   record.arms = {a, b};
   if (const auto tax = estimate_tax("deterministic", det, fast, control, 0.95))

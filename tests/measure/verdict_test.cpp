@@ -75,22 +75,18 @@ TEST(Judge, ALimitOfNoTaxAtAllIsNeverShownToBeMet) {
 }
 
 TEST(Judge, AModeThatClaimsNothingIsNotJudged) {
-  Suite nothing = suite(1.10);
-  nothing.modes[0].claims_reproducible = false;
-  const Record record = judged(sample_record(), nothing);
+  Record nothing = sample_record();
+  for (ArmResult& arm : nothing.arms) arm.claims_reproducible = false;
+  const Record record = judged(nothing, suite(1.10));
   EXPECT_EQ(record.verdict.reason_code, "no_claim");
   EXPECT_EQ(record.verdict.exit_code, 3);
   EXPECT_FALSE(record.taxes[0].published);
   // Beside one that claims, it is neither judged nor published.
-  Suite both = suite(1.10);
-  Mode loose;
-  loose.name = "loose";
-  both.modes.push_back(loose);
   Record two = sample_record();
   two.taxes.push_back(two.taxes[0]);
   two.taxes[1].arm = "loose";
   two.taxes[1].overhead_ratio = {1.2, 1.19, 1.21, 4};
-  two = judged(two, both);
+  two = judged(two, suite(1.10));
   EXPECT_EQ(two.verdict.reason_code, "within_limit");
   EXPECT_TRUE(two.taxes[0].published);
   EXPECT_FALSE(two.taxes[1].published);
