@@ -21,9 +21,11 @@ step() {
     /usr/bin/python3 suites/peers/compare_torch.py --mode "$mode" --pairs 8
   done
 }
-# Two data-parallel ranks against one rank with two threads on the same batch.
+# Two data-parallel ranks, as threads and as processes, against one rank with two threads on the same batch.
 scaling() {
+  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   "$programs/scaling_bench" --budget 40
+  "$programs/scaling_bench" --budget 40 --launcher mpirun
   "$programs/scaling_bench" --mode deterministic --budget 40
 }
 # Does the 95 % interval hold the truth, and how often is a mode called different from itself?

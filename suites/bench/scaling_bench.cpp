@@ -1,29 +1,30 @@
 // What spreading a batch over data-parallel ranks costs: the same global batch on one rank with two threads and on two ranks with one
-// thread each, alternately. It prints step times and the throughput of the ranks over that of the threads. Exit code 1 if the
-// upper end of its 95 % interval is under what --wanted says.
+// thread each, alternately; the two ranks are threads of a process or, with --launcher mpirun, processes. It prints step times and the
+// throughput of the ranks over that of the threads. Exit code 1 if the upper end of its 95 % interval is under what --wanted says.
 #include <chrono>
-#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <string>
-#include <thread>
-#include <utility>
-#include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "harness/base/error.h"
 #include "harness/base/exit_code.h"
+#include "harness/launch/process_launcher.h"
+#include "harness/launch/rank_pool.h"
+#include "harness/launch/rank_variables.h"
+#include "harness/launch/timed_group.h"
 #include "harness/measure/measure.h"
 #include "harness/plan/suite.h"
-#include "harness/train/train_step.h"
 #include "suites/bench/bench_main.h"
 
 namespace dettax {
 namespace {
 
 struct Settings {
-  std::string model = "gpt-small", mode = "fast";
+  std::string model = "gpt-small", mode = "fast", launcher = "threads";
   int64_t batch = 8, sequence_length = 128;
   int zero_stage = 0;
   double seconds = 30;
@@ -45,57 +46,31 @@ Case workload(const Settings& settings, int ranks) {
   return planned;
 }
 
-// The ranks of a layout as threads, which start for each block and meet before each step.
-class RanksArm : public TimedArm {
- public:
-  RanksArm(std::string name, const Case& planned, const Mode& mode)
-      : name_(std::move(name)),
-        communicators_(make_thread_communicators(planned.layout.ranks(), true)) {
-    const bool spin = true;
-    for (size_t r = 0; r < communicators_.size(); ++r)
-      devices_.push_back(make_cpu_device(planned.topology.threads_per_rank, spin));
-    steps_.resize(communicators_.size());
-    on_all_ranks([&](size_t rank) {
-      steps_[rank] =
-          std::make_unique<TrainStep>(planned, mode, *devices_[rank], *communicators_[rank]);
-      steps_[rank]->reset(planned.seed);
-    });
-  }
+// The program beside this one in the build folder, which serves as worker.
+std::string worker_program() {
+  const std::filesystem::path here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  return (here.parent_path() / "dettax").string();
+}
 
-  const std::string& name() const override { return name_; }
-  Block run_steps(int steps) override {
-    Block block;
-    block.step_time_seconds.resize(steps_.size());
-    on_all_ranks([&](size_t rank) {
-      for (int i = 0; i < steps; ++i) {
-        communicators_[rank]->barrier();
-        const double start = now_seconds();
-        steps_[rank]->step();
-        block.step_time_seconds[rank].push_back(now_seconds() - start);
-      }
-    });
-    return block;
-  }
-
- private:
-  template <typename Body>
-  void on_all_ranks(const Body& body) {
-    std::vector<std::jthread> others;
-    for (size_t rank = 1; rank < communicators_.size(); ++rank)
-      others.emplace_back([&body, rank] { body(rank); });
-    body(0);
-  }
-
-  std::string name_;
-  std::vector<std::unique_ptr<Communicator>> communicators_;
-  std::vector<std::unique_ptr<Device>> devices_;
-  std::vector<std::unique_ptr<TrainStep>> steps_;
-};
+std::unique_ptr<Launcher> make_launcher(const std::string& launcher) {
+  LaunchSettings launch;
+  launch.program = worker_program();
+  launch.log_folder = std::filesystem::temp_directory_path();
+  if (launcher == "threads") return make_thread_launcher(launch);
+  ProcessSettings process;
+  process.job = find_job({}, process_variables());
+  process.job.cores_per_host = available_cores();
+  return make_process_launcher(launch, process);
+}
 
 int run(const Settings& settings) {
   const Mode mode = load_mode(settings.mode);
   const Case one = workload(settings, 1), two = workload(settings, 2);
-  RanksArm threads("one rank", one, mode), ranks("two ranks", two, mode);
+  const auto one_launcher = make_launcher("threads");
+  const auto two_launcher = make_launcher(settings.launcher);
+  const auto one_group = one_launcher->start({"one rank", one, mode}, "scaling-one-rank");
+  const auto two_group = two_launcher->start({"two ranks", two, mode}, "scaling-two-ranks");
+  TimedGroup threads(*one_group), ranks(*two_group);
   MeasureSettings measuring;
   measuring.budget_seconds = settings.seconds;
   measuring.rounds_max = 1000;
@@ -107,8 +82,8 @@ int run(const Settings& settings) {
   if (!ratio || !time_one || !time_two)
     throw Error(ErrorKind::infrastructure, "too few rounds for an interval: give more --budget");
   const double high = 1 / ratio->low;
-  fmt::print("{}, {}: batch {} x {}\n", settings.model, settings.mode, settings.batch,
-             settings.sequence_length);
+  fmt::print("{}, {}: batch {} x {}, ranks by {}\n", settings.model, settings.mode, settings.batch,
+             settings.sequence_length, settings.launcher);
   fmt::print("one rank, two threads    {:8.1f} ms a step\n", 1e3 * time_one->value);
   fmt::print("two ranks, a thread each {:8.1f} ms a step ({})\n", 1e3 * time_two->value,
              to_string(two.layout));
@@ -124,6 +99,8 @@ int run_command_line(int argc, char** argv) {
   CLI::App app("Throughput of two data-parallel ranks against one rank on the same cores.");
   app.add_option("--model", settings.model, "name or file");
   app.add_option("--mode", settings.mode, "name or file");
+  app.add_option("--launcher", settings.launcher, "of the two ranks")
+      ->check(CLI::IsMember({"threads", "mpirun"}));
   app.add_option("--batch", settings.batch, "global, even")->check(CLI::PositiveNumber);
   app.add_option("--sequence-length", settings.sequence_length)->check(CLI::PositiveNumber);
   app.add_option("--zero", settings.zero_stage, "of the two ranks")
