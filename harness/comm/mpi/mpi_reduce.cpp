@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <vector>
 
 #include "harness/comm/mpi/mpi_transport.h"
 #include "harness/comm/reduce.h"
@@ -12,33 +13,37 @@ constexpr int64_t kSmall = 16 * 1024;  // bytes to one rank that cost less than 
 }  // namespace
 
 // One reduction. All pieces of the others' parts are sent at once; those of this rank's part are added
-// as they come, some on their way meanwhile. Where all want the whole, the parts are then handed out.
+// as they come, some on their way meanwhile. Where all want the whole, each sum is handed out at once.
 class MpiTransport::Summation {
  public:
   Summation(MpiTransport& transport, const Reduction& reduction)
       : t_(transport),
         r_(reduction),
         own_(r_.parts[static_cast<size_t>(t_.rank_)]),
-        pieces_((own_.size() + kPiece - 1) / kPiece),
+        pieces_(pieces_of(own_)),
         room_(std::min(kPiece, own_.size())),
-        own_out_(r_.out + (r_.to_all ? own_.begin : 0)) {
+        own_out_(r_.out + (r_.to_all ? own_.begin : 0)),
+        sends_(static_cast<size_t>(most_pieces(reduction))) {
     t_.make_room(kDepth * t_.size() * room_);
   }
 
   void run() {
     for (int64_t k = 0; k < kDepth; ++k) ask_for(k);
-    for_others([this](int other, const Range& part) {
-      for (int64_t at = part.begin; at < part.end; at += kPiece)
-        sends_.send(r_.in + at, std::min(kPiece, part.end - at) * kFloat, other, kPart, t_.comm_);
-    });
+    for_others([this](int other, const Range& part) { send_part(other, part); });
     t_.wait_for_links_to_all(
         [this](int r) { return r_.parts[static_cast<size_t>(r)].size() * kFloat; });
-    for (int64_t k = 0; k < pieces_; ++k) {
-      add(k);
-      ask_for(k + kDepth);
+    for (size_t k = 0; k < sends_.size(); ++k) {
+      const auto piece = static_cast<int64_t>(k);
+      if (piece < pieces_) {
+        add(piece);
+        ask_for(piece + kDepth);
+      }
+      if (r_.to_all) hand_out(piece);
     }
-    t_.wait(sends_);
-    if (r_.to_all) hand_out();
+    for (Requests& sends : sends_) t_.wait(sends);
+    if (!r_.to_all) return;
+    t_.wait_for_links_to_all([this](int) { return own_.size() * kFloat; });
+    t_.wait(sums_);
   }
 
  private:
@@ -47,11 +52,19 @@ class MpiTransport::Summation {
     Requests requests;
     std::vector<int> senders;
   };
+  static int64_t pieces_of(const Range& part) { return (part.size() + kPiece - 1) / kPiece; }
+  static int64_t most_pieces(const Reduction& reduction) {
+    int64_t most = 0;
+    for (const Range& part : reduction.parts) most = std::max(most, pieces_of(part));
+    return most;
+  }
   Coming& coming(int64_t k) { return coming_[static_cast<size_t>(k % kDepth)]; }
   float* room(int from, int64_t k) const {
     return t_.scratch_.data() + (k % kDepth * t_.size() + from) * room_;
   }
-  int64_t size_of(int64_t k) const { return std::min(kPiece, own_.size() - k * kPiece); }
+  static int64_t size_of(const Range& part, int64_t k) {
+    return std::min(kPiece, part.size() - k * kPiece);
+  }
 
   template <typename Do>
   void for_others(const Do& act) const {
@@ -65,7 +78,7 @@ class MpiTransport::Summation {
     if (k >= pieces_) return;
     coming(k).senders.clear();
     for_others([&](int other, const Range&) {
-      coming(k).requests.receive(room(other, k), size_of(k) * kFloat, other, kPart, t_.comm_);
+      coming(k).requests.receive(room(other, k), size_of(own_, k) * kFloat, other, kPart, t_.comm_);
       coming(k).senders.push_back(other);
     });
   }
@@ -78,7 +91,7 @@ class MpiTransport::Summation {
     t_.wait(coming(k).requests);
     std::vector<const float*> inputs;
     for (int r = 0; r < t_.size(); ++r) inputs.push_back(r == t_.rank_ ? own_in(k) : room(r, k));
-    t_.sum(inputs, own_out_ + k * kPiece, size_of(k), r_.order);
+    t_.sum(inputs, own_out_ + k * kPiece, size_of(own_, k), r_.order);
   }
 
   void add_as_they_arrive(int64_t k) {
@@ -87,25 +100,31 @@ class MpiTransport::Summation {
     for (int left = t_.size() - 1; left > 0; --left) {
       const auto index = static_cast<size_t>(t_.wait_for_any(coming(k).requests));
       const std::array inputs{sum, static_cast<const float*>(room(coming(k).senders[index], k))};
-      t_.sum(inputs, out, size_of(k), r_.order);
+      t_.sum(inputs, out, size_of(own_, k), r_.order);
       sum = out;
     }
     coming(k).requests.clear();
   }
   const float* own_in(int64_t k) const { return r_.in + own_.begin + k * kPiece; }
 
-  // What comes here lies where parts were sent from before; they have gone.
-  void hand_out() {
-    Requests requests;
-    for_others([&](int other, const Range& part) {
-      if (part.size() > 0)
-        requests.receive(r_.out + part.begin, part.size() * kFloat, other, kSum, t_.comm_);
-    });
+  void send_part(int other, const Range& part) {
+    for (int64_t k = 0; k < pieces_of(part); ++k)
+      sends_[static_cast<size_t>(k)].send(r_.in + part.begin + k * kPiece,
+                                          size_of(part, k) * kFloat, other, kPart, t_.comm_);
+  }
+
+  // The others' sums may come to where parts were sent from: not before those have gone.
+  void hand_out(int64_t k) {
     for_others([&](int other, const Range&) {
-      if (own_.size() > 0) requests.send(own_out_, own_.size() * kFloat, other, kSum, t_.comm_);
+      if (k < pieces_)
+        sums_.send(own_out_ + k * kPiece, size_of(own_, k) * kFloat, other, kSum, t_.comm_);
     });
-    t_.wait_for_links_to_all([this](int) { return own_.size() * kFloat; });
-    t_.wait(requests);
+    t_.wait(sends_[static_cast<size_t>(k)]);
+    for_others([&](int other, const Range& part) {
+      if (k < pieces_of(part))
+        sums_.receive(r_.out + part.begin + k * kPiece, size_of(part, k) * kFloat, other, kSum,
+                      t_.comm_);
+    });
   }
 
   MpiTransport& t_;
@@ -114,7 +133,8 @@ class MpiTransport::Summation {
   const int64_t pieces_, room_;
   float* const own_out_;
   std::array<Coming, kDepth> coming_;
-  Requests sends_;
+  std::vector<Requests> sends_;  // of piece k of all parts
+  Requests sums_;                // handed out, and those that come
 };
 
 void MpiTransport::make_room(int64_t floats) {
