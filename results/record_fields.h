@@ -20,6 +20,7 @@ inline constexpr std::array kActivations{Activation::gelu, Activation::swiglu};
 inline constexpr std::array kSchedules{PipelineSchedule::gpipe, PipelineSchedule::one_f_one_b,
                                        PipelineSchedule::interleaved};
 inline constexpr std::array kRecomputes{Recompute::none, Recompute::selective, Recompute::full};
+inline constexpr std::array kRoutings{Routing::natural, Routing::balanced};
 inline constexpr std::array kPositions{Position::learned, Position::rope};
 inline constexpr std::array kBackends{Backend::cpu, Backend::cuda};
 inline constexpr std::array kPrecisions{Precision::fp32,   Precision::tf32,   Precision::bf16,
@@ -200,6 +201,10 @@ void fields(Archive& archive, Moe& value) {
   archive("expert_width", value.expert_width);
   archive("shared_experts", value.shared_experts);
   archive("first_layer", value.first_layer);
+  archive("normalised", value.normalised);
+  archive("balance_weight", value.balance_weight);
+  archive("capacity_factor", value.capacity_factor);
+  archive.choice("routing", value.routing, kRoutings);
 }
 
 template <class Archive>

@@ -29,6 +29,23 @@ TEST(Protocol, AWholeCaseAndItsModeArriveAsTheyWereSent) {
   EXPECT_EQ(dump_suite(again), dump_suite(suite));
 }
 
+TEST(Protocol, EveryShippedModelArrivesAsItWasSent) {
+  const testing::TemporaryFolder folder;
+  for (const std::string& name : list_models()) {
+    const Suite suite =
+        testing::tiny_suite(folder.path(), "  - {model: " + name + "}\n", "[deterministic]");
+    const ArmSpec sent{"deterministic", suite.cases.at(0), suite.modes.at(0)};
+    const WorkerRequest received = decode_request(encode(WorkerRequest{request::Prepare{sent}}));
+    Suite again = suite;
+    again.cases = {std::get<request::Prepare>(received).spec.planned};
+    EXPECT_EQ(dump_suite(again), dump_suite(suite)) << name;
+    // A field that does not travel is seen.
+    if (again.cases[0].model.moe) again.cases[0].model.moe->capacity_factor += 1;
+    again.cases[0].model.width += 1;
+    EXPECT_NE(dump_suite(again), dump_suite(suite)) << name;
+  }
+}
+
 TEST(Protocol, ARoundTripOfARequestKeepsItsNumbers) {
   const WorkerRequest received = decode_request(
       encode(WorkerRequest{request::WriteLedger{18446744073709551615ULL, 3, "a \"path\""}}));
