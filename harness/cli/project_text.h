@@ -1,0 +1,19 @@
+#pragma once
+
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include "results/analysis/projection/projection_json.h"
+#include "results/analysis/projection/sweep.h"
+#include "results/analysis/projection/validate.h"
+
+namespace dettax {
+
+// What `dettax project` prints for people.
+void write_projections(std::ostream& out, const Machine& machine, const std::vector<ProjectedCase>& cases);
+void write_sweep(std::ostream& out, const Machine& machine, const Sweep& sweep);
+void write_validation(std::ostream& out, const Validation& validation);
+void write_fit(std::ostream& out, const Fit& fit);
+
+}  // namespace dettax

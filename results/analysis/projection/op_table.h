@@ -1,0 +1,46 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace dettax {
+
+// Measured times of operations on one device: what dettax's kernel suites print, or a table of the same columns from elsewhere. A time is
+// asked for by operation, precision, mode and shape; between shapes it is interpolated, by the work they stand for.
+//
+// CSV columns: op, precision, mode, m, n, k, seconds. What m, n and k mean:
+//   gemm, weight_product    rows, columns, depth: work 2 m n k FLOP; weight_product is that of a weight's gradient
+//   attention_forward       tokens, length of the sequence, heads x head width: work 2 m n k FLOP, causal
+//   attention_backward      the same shape: work 5 m n k
+//   elementwise and others  m = bytes that are moved; n and k are 1
+class OpTable {
+ public:
+  static OpTable read_csv(const std::string& path);
+  // The JSON that a Google Benchmark program writes: benchmarks whose names are those of dettax's kernel suites; others are left out.
+  static OpTable read_benchmark_json(const std::string& path);
+  // By the ending of the file's name.
+  static OpTable read(const std::string& path);
+
+  void add(const std::string& op, const std::string& precision, const std::string& mode, double work,
+           double seconds);
+  // Nothing if the operation was never measured in that precision and mode. Outside the measured range the rate of the nearest reading
+  // holds.
+  std::optional<double> seconds(std::string_view op, std::string_view precision, std::string_view mode,
+                                double work) const;
+  bool empty() const { return readings_.empty(); }
+  size_t size() const;
+  // The operations of these that are not there, for a message.
+  std::vector<std::string> missing(const std::vector<std::string>& ops, std::string_view precision,
+                                   std::string_view mode) const;
+
+ private:
+  // Work in rising order.
+  std::map<std::string, std::map<double, double>> readings_;
+};
+
+double op_work(std::string_view op, double m, double n, double k);
+
+}  // namespace dettax
