@@ -3,7 +3,7 @@
 # Only quoted includes of files in this tree are judged; own headers are always included that way, from the root. tests/ and main.cpp are free.
 cmake_minimum_required(VERSION 3.25)
 
-set(folders harness/base harness/plan harness/device harness/comm harness/train results profiles harness/measure harness/evidence
+set(folders harness/base harness/plan harness/device harness/comm harness/train results results/analysis profiles harness/measure harness/evidence
             harness/launch exporters suites harness/cli)
 set(may_harness/base "")
 set(may_harness/plan harness/base)
@@ -11,6 +11,7 @@ set(may_harness/device harness/base harness/plan)
 set(may_harness/comm harness/base harness/plan harness/device)
 set(may_harness/train harness/base harness/plan harness/device harness/comm)
 set(may_results harness/base harness/plan)
+set(may_results/analysis harness/base harness/plan results)
 set(may_profiles harness/base harness/plan harness/device results)
 set(may_harness/measure harness/base harness/plan results)
 # evidence fingerprints tensors where they are, hence device
@@ -18,7 +19,7 @@ set(may_harness/evidence harness/base harness/plan harness/device harness/train 
 set(may_harness/launch harness/base harness/plan harness/device harness/comm harness/train results profiles harness/measure
                        harness/evidence)
 set(may_exporters harness/base harness/plan results)
-set(may_suites harness/base harness/plan harness/device harness/comm harness/train harness/measure results)
+set(may_suites harness/base harness/plan harness/device harness/comm harness/train harness/measure results results/analysis)
 set(may_harness/cli ${folders})
 
 function(folder_of path out)
@@ -36,6 +37,10 @@ set(faults "")
 foreach(folder IN LISTS folders)
   file(GLOB_RECURSE files RELATIVE ${ROOT} ${ROOT}/${folder}/*.h ${ROOT}/${folder}/*.cpp ${ROOT}/${folder}/*.cu)
   foreach(file IN LISTS files)
+    folder_of("${file}" own)
+    if(NOT own STREQUAL folder)  # of a folder inside this one, with a line of its own
+      continue()
+    endif()
     file(STRINGS ${ROOT}/${file} lines REGEX "^#include \"")
     foreach(line IN LISTS lines)
       string(REGEX REPLACE "^#include \"([^\"]*)\".*" "\\1" included "${line}")

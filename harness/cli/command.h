@@ -31,6 +31,8 @@ std::unique_ptr<Command> make_report_command();
 std::unique_ptr<Command> make_compare_command();
 std::unique_ptr<Command> make_list_command();
 std::unique_ptr<Command> make_log_command();
+std::unique_ptr<Command> make_project_command();
+std::unique_ptr<Command> make_decide_command();
 std::unique_ptr<Command> make_doctor_command();
 std::unique_ptr<Command> make_worker_command();
 

@@ -18,6 +18,8 @@ std::vector<std::unique_ptr<Command>> commands() {
   table.push_back(dettax::make_compare_command());
   table.push_back(dettax::make_list_command());
   table.push_back(dettax::make_log_command());
+  table.push_back(dettax::make_project_command());
+  table.push_back(dettax::make_decide_command());
   table.push_back(dettax::make_doctor_command());
   table.push_back(dettax::make_worker_command());
   return table;

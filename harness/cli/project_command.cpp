@@ -44,29 +44,41 @@ class ProjectCommand : public Command {
   }
   void declare(Options& options) override {
     options.positional("MODEL", model_, "a name from configs/models or a file", false);
-    options.text("--cluster", "NAME", cluster_, "a cluster whose file describes its hardware (h100 if left out)");
-    options.text("--layout", "TEXT", layout_, "such as dp16.tp8.pp4.vp5.sp.zero1, selective or full for recomputation");
-    options.text("--schedule", "NAME", schedule_, join(schedule_kind_words(), ", ") + "; by the layout if left out");
-    options.text("--precision", "NAME", precision_, join(precision_words(), ", ") + " (bf16 if left out)");
+    options.text("--cluster", "NAME", cluster_,
+                 "a cluster whose file describes its hardware (h100 if left out)");
+    options.text("--layout", "TEXT", layout_,
+                 "such as dp16.tp8.pp4.vp5.sp.zero1, selective or full for recomputation");
+    options.text("--schedule", "NAME", schedule_,
+                 join(schedule_kind_words(), ", ") + "; by the layout if left out");
+    options.text("--precision", "NAME", precision_,
+                 join(precision_words(), ", ") + " (bf16 if left out)");
     options.text("--mbs", "N", micro_, "samples of a micro-batch (1)");
     options.text("--gbs", "N", global_, "samples of a step (8 micro-batches a replica)");
     options.text("--seq-length", "N", length_, "tokens of a sample (the model's context)");
-    options.text("--mode", "NAME", mode_, "the mode whose tax is projected (deterministic if left out)");
-    options.flag("--no-tensor-overlap", lose_overlap_, "the mode also gives up hiding tensor-parallel traffic, as Megatron's does");
-    options.text("--gpus", "N,N,...", gpus_, "the same layout on other numbers of GPUs; replicas and batch grow together");
-    options.flag("--sweep", sweep_, "all layouts of the same GPUs and batch, the fastest that fits first");
-    options.text("--op-table", "FILE", table_, "measured times of operations: CSV, or kernel_bench's JSON");
+    options.text("--mode", "NAME", mode_,
+                 "the mode whose tax is projected (deterministic if left out)");
+    options.flag("--no-tensor-overlap", lose_overlap_,
+                 "the mode also gives up hiding tensor-parallel traffic, as Megatron's does");
+    options.text("--gpus", "N,N,...", gpus_,
+                 "the same layout on other numbers of GPUs; replicas and batch grow together");
+    options.flag("--sweep", sweep_,
+                 "all layouts of the same GPUs and batch, the fastest that fits first");
+    options.text("--op-table", "FILE", table_,
+                 "measured times of operations: CSV, or kernel_bench's JSON");
     options.text("--seed", "N", seed_, "of the noise (1)");
-    options.flag("--validate", validate_, "projects every published step time and prints the errors, by table");
-    options.flag("--calibrate", calibrate_, "fits the efficiencies to the calibration rows and prints them (a minute)");
+    options.flag("--validate", validate_,
+                 "projects every published step time and prints the errors, by table");
+    options.flag("--calibrate", calibrate_,
+                 "fits the efficiencies to the calibration rows and prints them (a minute)");
     options.text("--json", "FILE", json_, "the result as JSON");
   }
   ExitCode run(const Streams& streams) override {
     if (calibrate_) return calibrate(streams);
     if (validate_) return run_validation(streams);
     if (model_.empty())
-      throw Error(ErrorKind::usage, "project: which model? Such as dettax project llama3-70b --cluster h100 "
-                                    "--layout dp16.tp8.pp4.sp.zero1; or --validate");
+      throw Error(ErrorKind::usage,
+                  "project: which model? Such as dettax project llama3-70b --cluster h100 "
+                  "--layout dp16.tp8.pp4.sp.zero1; or --validate");
     const Machine machine = load_machine(cluster_);
     const TrainingPlan plan = read_plan();
     if (const auto reason = plan_refusal(plan)) throw Error(ErrorKind::config, *reason);
@@ -87,7 +99,8 @@ class ProjectCommand : public Command {
     return ExitCode::pass;
   }
 
-  ExitCode run_sweep(const Streams& streams, const Machine& machine, const TrainingPlan& plan) const {
+  ExitCode run_sweep(const Streams& streams, const Machine& machine,
+                     const TrainingPlan& plan) const {
     constexpr int kMost = 5000;
     const Sweep sweep = sweep_layouts(machine, plan, kMost);
     write_sweep(streams.out, machine, sweep);
@@ -95,7 +108,8 @@ class ProjectCommand : public Command {
     return sweep.rows.empty() || !sweep.rows.front().fits ? ExitCode::fail : ExitCode::pass;
   }
 
-  ExitCode run_projections(const Streams& streams, const Machine& machine, const TrainingPlan& plan) const {
+  ExitCode run_projections(const Streams& streams, const Machine& machine,
+                           const TrainingPlan& plan) const {
     const Mode mode = load_mode(mode_);
     const Mode fast = load_mode("fast");
     const DeterminismRanges ranges = load_determinism_ranges();
@@ -103,7 +117,8 @@ class ProjectCommand : public Command {
     std::vector<ProjectedCase> cases;
     for (const TrainingPlan& one : plans(plan)) {
       if (const auto reason = plan_refusal(one)) throw Error(ErrorKind::config, *reason);
-      TaxRequest request{machine, one, mode, fast, ranges, table ? &*table : nullptr, lose_overlap_, {}};
+      TaxRequest request{machine,      one, mode, fast, ranges, table ? &*table : nullptr,
+                         lose_overlap_};
       request.jitter.seed = static_cast<uint64_t>(whole("--seed", seed_, 0));
       cases.push_back({one, mode.name, project_tax(request)});
     }
@@ -115,7 +130,8 @@ class ProjectCommand : public Command {
   std::vector<TrainingPlan> plans(const TrainingPlan& plan) const {
     if (gpus_.empty()) return {plan};
     std::vector<TrainingPlan> all;
-    for (const std::string& text : split(gpus_, ',')) all.push_back(on_ranks(plan, whole("--gpus", text, 1)));
+    for (const std::string& text : split(gpus_, ','))
+      all.push_back(on_ranks(plan, whole("--gpus", text, 1)));
     return all;
   }
 
@@ -124,10 +140,11 @@ class ProjectCommand : public Command {
     const auto absent = table.missing({"gemm", "attention_forward", "attention_backward"},
                                       to_string(plan.precision), "fast");
     if (absent.empty()) return table;
-    throw Error(ErrorKind::config,
-                fmt::format("{}: has no {} in {} and mode fast; leave --op-table out to project it from "
-                            "the cluster's peaks",
-                            table_, join(absent, ", "), to_string(plan.precision)));
+    throw Error(
+        ErrorKind::config,
+        fmt::format("{}: has no {} in {} and mode fast; leave --op-table out to project it from "
+                    "the cluster's peaks",
+                    table_, join(absent, ", "), to_string(plan.precision)));
   }
 
   void set_schedule(TrainingPlan& plan) const {
@@ -146,8 +163,10 @@ class ProjectCommand : public Command {
     plan.precision = static_cast<Precision>(
         read_word(from_flag("--precision", precision_), "--precision", precision_words()));
     plan.batch.micro = whole("--mbs", micro_, 1);
-    plan.batch.global = global_.empty() ? 8 * plan.batch.micro * plan.layout.dp : whole("--gbs", global_, 1);
-    plan.batch.sequence_length = length_.empty() ? plan.model.context : whole("--seq-length", length_, 1);
+    plan.batch.global =
+        global_.empty() ? 8 * plan.batch.micro * plan.layout.dp : whole("--gbs", global_, 1);
+    plan.batch.sequence_length =
+        length_.empty() ? plan.model.context : whole("--seq-length", length_, 1);
     return plan;
   }
 
@@ -158,7 +177,8 @@ class ProjectCommand : public Command {
   }
 
   std::string model_, cluster_ = "h100", layout_ = "dp1", schedule_, precision_ = "bf16";
-  std::string micro_ = "1", global_, length_, mode_ = "deterministic", gpus_, table_, seed_ = "1", json_;
+  std::string micro_ = "1", global_, length_, mode_ = "deterministic", gpus_, table_, seed_ = "1",
+              json_;
   bool lose_overlap_ = false, sweep_ = false, validate_ = false, calibrate_ = false;
 };
 

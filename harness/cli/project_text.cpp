@@ -31,10 +31,14 @@ void write_step(std::ostream& out, const char* arm, const Projection& p) {
 }
 
 void write_parts(std::ostream& out, const Projection& p) {
-  const std::pair<const char*, double> parts[] = {
-      {"passes", p.compute},        {"bubble", p.bubble},       {"gradients behind", p.reduce_tail},
-      {"weights awaited", p.gather_wait}, {"optimizer", p.optimizer}, {"host", p.host},
-      {"slowest rank", p.slowest_rank},   {"noise", p.jitter}};
+  const std::pair<const char*, double> parts[] = {{"passes", p.compute},
+                                                  {"bubble", p.bubble},
+                                                  {"gradients behind", p.reduce_tail},
+                                                  {"weights awaited", p.gather_wait},
+                                                  {"optimizer", p.optimizer},
+                                                  {"host", p.host},
+                                                  {"slowest rank", p.slowest_rank},
+                                                  {"noise", p.jitter}};
   std::vector<std::string> texts;
   for (const auto& [name, seconds] : parts) {
     if (seconds > 0.0005 * p.step_seconds)
@@ -45,24 +49,27 @@ void write_parts(std::ostream& out, const Projection& p) {
 
 void write_case(std::ostream& out, const Machine& machine, const ProjectedCase& one) {
   const ProjectedTax& tax = one.tax;
-  out << fmt::format("{} {} on {} x {} ({}), {}, batch {} x {} tokens, micro-batch {}\n", one.plan.model.name,
-                     to_string(one.plan.precision), one.plan.ranks(), machine.device, machine.name,
-                     plan_layout_text(one.plan), one.plan.batch.global, one.plan.batch.sequence_length,
-                     one.plan.batch.micro);
+  out << fmt::format("{} {} on {} x {} ({}), {}, batch {} x {} tokens, micro-batch {}\n",
+                     one.plan.model.name, to_string(one.plan.precision), one.plan.ranks(),
+                     machine.device, machine.name, plan_layout_text(one.plan),
+                     one.plan.batch.global, one.plan.batch.sequence_length, one.plan.batch.micro);
   write_step(out, "fast", tax.fast);
   write_step(out, one.mode.c_str(), tax.deterministic);
   write_parts(out, tax.fast);
-  out << fmt::format("  tax {} likely, {} to {} (P10 to P90 of {} draws of what the operations may cost)\n",
-                     format_signed_percent(tax.likely), format_signed_percent(tax.p10),
-                     format_signed_percent(tax.p90), tax.draws);
+  out << fmt::format(
+      "  tax {} likely, {} to {} (P10 to P90 of {} draws of what the operations may cost)\n",
+      format_signed_percent(tax.likely), format_signed_percent(tax.p10),
+      format_signed_percent(tax.p90), tax.draws);
   for (const CausePart& part : tax.parts) {
-    out << fmt::format("    {:<16} {:>8}  {}\n", part.cause.name, format_signed_percent(part.ratio, 2),
-                       part_word(part.cause.part));
+    out << fmt::format("    {:<16} {:>8}  {}\n", part.cause.name,
+                       format_signed_percent(part.ratio, 2), part_word(part.cause.part));
   }
-  out << fmt::format("    {:<16} {:>8}\n", "interaction", format_signed_percent(tax.interaction, 2));
+  out << fmt::format("    {:<16} {:>8}\n", "interaction",
+                     format_signed_percent(tax.interaction, 2));
   if (tax.fast.memory.total() > machine.memory_bytes) {
-    out << fmt::format("  does not fit: {} are needed and {} has {}\n", format_bytes(tax.fast.memory.total()),
-                       machine.device, format_bytes(machine.memory_bytes));
+    out << fmt::format("  does not fit: {} are needed and {} has {}\n",
+                       format_bytes(tax.fast.memory.total()), machine.device,
+                       format_bytes(machine.memory_bytes));
   }
 }
 
@@ -75,18 +82,20 @@ std::string error_row(const GroupError& g) {
 
 }  // namespace
 
-void write_projections(std::ostream& out, const Machine& machine, const std::vector<ProjectedCase>& cases) {
+void write_projections(std::ostream& out, const Machine& machine,
+                       const std::vector<ProjectedCase>& cases) {
   out << "Simulated, not measured. dettax project --validate says how far such numbers were off.\n";
   if (cases.size() == 1) {
     write_case(out, machine, cases.front());
     return;
   }
-  out << fmt::format("  {:>7}  {:<28} {:>10} {:>11} {:>7}  {:>7} {:>18}\n", "GPUs", "layout", "step", "tokens/s",
-                     "MFU", "tax", "P10 to P90");
+  out << fmt::format("  {:>7}  {:<28} {:>10} {:>11} {:>7}  {:>7} {:>18}\n", "GPUs", "layout",
+                     "step", "tokens/s", "MFU", "tax", "P10 to P90");
   for (const ProjectedCase& one : cases) {
     out << fmt::format("  {:>7}  {:<28} {:>10} {:>11} {:>7}  {:>7} {:>18}\n", one.plan.ranks(),
                        plan_layout_text(one.plan), format_seconds(one.tax.fast.step_seconds),
-                       format_count(one.tax.fast.tokens_per_second), format_percent(one.tax.fast.mfu_ratio),
+                       format_count(one.tax.fast.tokens_per_second),
+                       format_percent(one.tax.fast.mfu_ratio),
                        format_signed_percent(one.tax.likely),
                        fmt::format("{} to {}", format_signed_percent(one.tax.p10),
                                    format_signed_percent(one.tax.p90)));
@@ -95,31 +104,37 @@ void write_projections(std::ostream& out, const Machine& machine, const std::vec
 
 void write_sweep(std::ostream& out, const Machine& machine, const Sweep& sweep) {
   constexpr size_t kShown = 15;
-  const auto fitting = static_cast<size_t>(
-      std::count_if(sweep.rows.begin(), sweep.rows.end(), [](const SweepRow& row) { return row.fits; }));
-  out << fmt::format("Simulated, not measured: {} layouts, {} cannot be cut like that, {} do not fit into {} of {}\n",
-                     sweep.tried, sweep.impossible, sweep.rows.size() - fitting,
-                     format_bytes(machine.memory_bytes), machine.device);
-  out << fmt::format("  {:<34} {:>5} {:>10} {:>11} {:>7} {:>7} {:>10}\n", "layout", "micro", "step", "tokens/s", "MFU",
-                     "bubble", "memory");
+  const auto fitting = static_cast<size_t>(std::count_if(
+      sweep.rows.begin(), sweep.rows.end(), [](const SweepRow& row) { return row.fits; }));
+  out << fmt::format(
+      "Simulated, not measured: {} layouts, {} cannot be cut like that, {} do not fit into {} of "
+      "{}\n",
+      sweep.tried, sweep.impossible, sweep.rows.size() - fitting,
+      format_bytes(machine.memory_bytes), machine.device);
+  out << fmt::format("  {:<34} {:>5} {:>10} {:>11} {:>7} {:>7} {:>10}\n", "layout", "micro", "step",
+                     "tokens/s", "MFU", "bubble", "memory");
   for (size_t i = 0; i < std::min(kShown, fitting); ++i) {
     const SweepRow& row = sweep.rows[i];
     const Projection& p = row.projection;
-    out << fmt::format("  {:<34} {:>5} {:>10} {:>11} {:>7} {:>7} {:>10}\n", plan_layout_text(row.plan),
-                       row.plan.batch.micro, format_seconds(p.step_seconds), format_count(p.tokens_per_second),
+    out << fmt::format("  {:<34} {:>5} {:>10} {:>11} {:>7} {:>7} {:>10}\n",
+                       plan_layout_text(row.plan), row.plan.batch.micro,
+                       format_seconds(p.step_seconds), format_count(p.tokens_per_second),
                        format_percent(p.mfu_ratio), format_percent(p.bubble / p.step_seconds),
                        format_bytes(p.memory.total()));
   }
   if (fitting == 0) out << "  nothing fits\n";
-  if (fitting > kShown) out << fmt::format("  and {} more; --json FILE writes all\n", fitting - kShown);
+  if (fitting > kShown)
+    out << fmt::format("  and {} more; --json FILE writes all\n", fitting - kShown);
 }
 
 void write_validation(std::ostream& out, const Validation& v) {
-  out << "Published step times against simulated ones. Judged are only rows that took no part in the fit.\n";
-  out << fmt::format("  {:<41} {:>5} {:>8} {:>8} {:>8}   {}\n", "table / system", "rows", "mean |e|", "median", "bias",
-                     "worst");
+  out << "Published step times against simulated ones. Judged are only rows that took no part in "
+         "the fit.\n";
+  out << fmt::format("  {:<41} {:>5} {:>8} {:>8} {:>8}   {}\n", "table / system", "rows",
+                     "mean |e|", "median", "bias", "worst");
   for (const bool fitted : {true, false}) {
-    out << (fitted ? "systems of which rows took part in the fit\n" : "systems that took no part\n");
+    out << (fitted ? "systems of which rows took part in the fit\n"
+                   : "systems that took no part\n");
     for (const GroupError& g : v.groups) {
       if (g.system_fitted == fitted) out << error_row(g);
     }
@@ -127,12 +142,13 @@ void write_validation(std::ostream& out, const Validation& v) {
   }
   out << fmt::format("calibration: {} rows, never judged\n", v.calibration.size());
   for (const Judged& j : v.calibration) {
-    out << fmt::format("  {:<21} row {:<4} {:>8}  {}\n", j.row.table, j.row.row, format_signed_percent(j.error_ratio()),
-                       j.row.label);
+    out << fmt::format("  {:<21} row {:<4} {:>8}  {}\n", j.row.table, j.row.row,
+                       format_signed_percent(j.error_ratio()), j.row.label);
   }
   std::map<std::string, int> reasons;
   for (const PublishedRow& row : v.left_out) ++reasons[row.table + ": " + row.left_out];
-  out << fmt::format("left out: {}\n", format_things(static_cast<int64_t>(v.left_out.size()), "row"));
+  out << fmt::format("left out: {}\n",
+                     format_things(static_cast<int64_t>(v.left_out.size()), "row"));
   for (const auto& [reason, count] : reasons) out << fmt::format("  {} x {}\n", count, reason);
 }
 

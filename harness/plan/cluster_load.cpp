@@ -23,6 +23,7 @@ Cluster load_cluster(const std::string& name_or_path) {
   reader.text("description", cluster.description);
   cluster.topology.ranks_per_node = 0;
   read_nodes(reader, cluster.topology);
+  reader.find("hardware");  // of results/analysis/projection/machine.h
   reader.finish();
   check_name(node, "name", cluster.name);
   return cluster;

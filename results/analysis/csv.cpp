@@ -57,9 +57,8 @@ CsvTable CsvTable::parse(const std::string& text, const std::string& name) {
       continue;
     }
     if (cells.size() != table.header_.size()) {
-      throw Error(ErrorKind::config,
-                  fmt::format("{}:{}: has {} cells, but the header names {}", name, number,
-                              cells.size(), table.header_.size()));
+      throw Error(ErrorKind::config, fmt::format("{}:{}: has {} cells, but the header names {}",
+                                                 name, number, cells.size(), table.header_.size()));
     }
     table.rows_.push_back(std::move(cells));
     table.lines_.push_back(number);

@@ -20,18 +20,23 @@ struct Protocol {
 };
 constexpr Protocol kProtocols[] = {
     {8.4e-6, 3.4e-6, 14.0e-6, 8.4e-6, 4.0e-6, 14.0e-6, 1.0},   // Simple
-    {6.6e-6, 0.6e-6, 2.7e-6, 6.8e-6, 0.6e-6, 5.0e-6, 0.5},    // LL: half of each line is a flag
+    {6.6e-6, 0.6e-6, 2.7e-6, 6.8e-6, 0.6e-6, 5.0e-6, 0.5},     // LL: half of each line is a flag
     {14.0e-6, 1.9e-6, 4.0e-6, 14.0e-6, 1.25e-6, 8.5e-6, 0.92}  // LL128
 };
 constexpr double kTreeBandwidthRatio = 0.92;
 constexpr double kNvlsSeconds = 25e-6;
 constexpr double kNvlsNetworkSeconds = 18e-6;
 constexpr double kCollnetSeconds = 31e-6;
-// In-switch sums halve what an all-reduce moves over a link; what of that is reached (8xH200 473 against 366 GB/s, 8xB200 1.23,
-// NVL72 1.25, stas00/ml-engineering).
-constexpr double kNvlsGainHopper = 1.29;
-constexpr double kNvlsGainBlackwell = 1.24;
-constexpr double kSharpGain = 480.0 / 380.0;  // DGX H100 with and without InfiniBand SHARP, GTC24 S62129
+// Sums in the switch: each rank sends and receives the buffer once. What of the link that reaches, and from how many ranks on NCCL takes it
+// (8xH200, 8xB200, NVL72: nccl_nvls_ablation.csv).
+struct InSwitch {
+  double link_ratio;
+  int64_t fewest_ranks;
+};
+constexpr InSwitch kHopperSwitch{0.60, 5};
+constexpr InSwitch kBlackwellSwitch{0.53, 6};
+constexpr double kSharpGain =
+    480.0 / 380.0;  // DGX H100 with and without InfiniBand SHARP, GTC24 S62129
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 // Bus bandwidth of a ring through this group: the slower of the link and the network, which has as many lanes as members in a domain.
@@ -76,25 +81,20 @@ double tree_seconds(const Machine& m, double bytes, const GroupShape& g) {
   return best;
 }
 
-double nvls_gain(const Machine& m) {
-  return m.generation == Generation::blackwell ? kNvlsGainBlackwell : kNvlsGainHopper;
-}
-
-// Sums in the switch of the fast link; between domains rings (nvls) or trees (nvls_tree) over what one domain has summed.
+// Between domains rings (nvls) or trees (nvls_tree) over what one domain has summed.
 double nvls_seconds(const Machine& m, double bytes, const GroupShape& g, bool tree) {
-  constexpr int64_t kFewest = 5;  // NCCL keeps the ring below (8xH200 and 8xB200, stas00/ml-engineering)
-  if (!m.multicast || g.per_domain < kFewest) return kNever;
-  const auto ranks = static_cast<double>(g.ranks);
-  const double inside = m.link_bytes_per_second * m.efficiency.link_ratio * nvls_gain(m);
-  if (g.domains() == 1)
-    return tree ? kNever : kNvlsSeconds + ring_share(Collective::all_reduce, ranks) * bytes / inside;
+  const InSwitch& in_switch =
+      m.generation == Generation::blackwell ? kBlackwellSwitch : kHopperSwitch;
+  if (!m.multicast || g.per_domain < in_switch.fewest_ranks) return kNever;
+  const double inside = bytes / (m.link_bytes_per_second * in_switch.link_ratio);
+  if (g.domains() == 1) return tree ? kNever : kNvlsSeconds + inside;
   const double lanes = static_cast<double>(g.per_domain) * m.network_bytes_per_second;
-  const double outside = lanes * m.efficiency.network_ratio;
+  const double share = ring_share(Collective::all_reduce, static_cast<double>(g.ranks));
+  const double outside = share * bytes / (lanes * m.efficiency.network_ratio);
   const double domains = static_cast<double>(g.domains());
   const double steps = tree ? 2 * std::ceil(std::log2(domains)) : 2 * (domains - 1);
-  const double transfer =
-      ring_share(Collective::all_reduce, ranks) * bytes / std::min(inside, outside);
-  return kNvlsSeconds + steps * kNvlsNetworkSeconds + transfer / (tree ? kTreeBandwidthRatio : 1.0);
+  const double transfer = std::max(inside, outside) / (tree ? kTreeBandwidthRatio : 1.0);
+  return kNvlsSeconds + steps * kNvlsNetworkSeconds + transfer;
 }
 
 double collnet_seconds(const Machine& m, double bytes, const GroupShape& g) {
@@ -153,7 +153,7 @@ const char* to_string(CollectiveAlgorithm algorithm) {
 AlgorithmSet AlgorithmSet::named(const std::string& nccl_algo) {
   const bool without = nccl_algo.starts_with('^');
   AlgorithmSet set(without ? 0x1FU : 0U);
-  static const std::vector<std::string> kWords = {"Ring",    "Tree",          "NVLS",
+  static const std::vector<std::string> kWords = {"Ring",     "Tree",          "NVLS",
                                                   "NVLSTree", "CollnetDirect", "CollnetChain"};
   // NCCL also takes lists by collective, "allreduce:tree"; the all-reduce is the one with a choice.
   const size_t colon = nccl_algo.find(':');

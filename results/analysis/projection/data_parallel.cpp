@@ -36,7 +36,8 @@ std::vector<Parameters> parameters_of_chunks(const TrainingPlan& plan) {
 int64_t chunk_number(const Schedule& schedule, int stage, int chunk) {
   const bool back = schedule.placement != Placement::looped && chunk == 1;
   const int64_t within = back ? schedule.stages - 1 - stage : stage;
-  return schedule.placement == Placement::mirrored ? within : int64_t{chunk} * schedule.stages + within;
+  return schedule.placement == Placement::mirrored ? within
+                                                   : int64_t{chunk} * schedule.stages + within;
 }
 
 struct Groups {
@@ -50,7 +51,9 @@ Groups data_groups(const Situation& s) {
 }
 
 double seconds(const Situation& s, Collective collective, double bytes, const GroupShape& group) {
-  return bytes > 0 ? collective_seconds(s.machine, collective, bytes, group, s.determinism.algorithms) : 0;
+  return bytes > 0
+             ? collective_seconds(s.machine, collective, bytes, group, s.determinism.algorithms)
+             : 0;
 }
 
 // Gradients of one chunk: bytes over buckets, each a collective.
@@ -76,13 +79,15 @@ std::vector<ChunkTraffic> chunk_traffic(const Situation& s, const Schedule& sche
       ChunkTraffic& t = traffic.emplace_back();
       if (gathers_layers(s.plan)) continue;  // within the passes
       const double bytes = software.gradient_bytes * s.determinism.reduction_bytes_ratio;
-      t.buckets = std::max(1.0, std::ceil(p.total() * software.gradient_bytes / software.bucket_bytes));
+      t.buckets =
+          std::max(1.0, std::ceil(p.total() * software.gradient_bytes / software.bucket_bytes));
       t.reduce_seconds = bucketed(s, reduction, bytes * p.shared, groups.shared, t.buckets) +
                          bucketed(s, reduction, bytes * p.experts, groups.experts, t.buckets);
       if (!sharded) continue;
-      t.gather_seconds =
-          bucketed(s, Collective::all_gather, software.parameter_bytes * p.shared, groups.shared, t.buckets) +
-          bucketed(s, Collective::all_gather, software.parameter_bytes * p.experts, groups.experts, t.buckets);
+      t.gather_seconds = bucketed(s, Collective::all_gather, software.parameter_bytes * p.shared,
+                                  groups.shared, t.buckets) +
+                         bucketed(s, Collective::all_gather, software.parameter_bytes * p.experts,
+                                  groups.experts, t.buckets);
     }
   }
   return traffic;
@@ -161,17 +166,22 @@ void add_gathering(const Situation& s, const Schedule& schedule, std::vector<Pas
   const std::vector<Parameters> parameters = parameters_of_chunks(s.plan);
   const std::vector<int64_t> layers = layers_of_chunks(s.plan);
   const Groups all = data_groups(s);
-  const int64_t sharing = software.shard_ranks > 0 ? std::min(software.shard_ranks, all.shared.ranks) : all.shared.ranks;
+  const int64_t sharing = software.shard_ranks > 0
+                              ? std::min(software.shard_ranks, all.shared.ranks)
+                              : all.shared.ranks;
   const GroupShape group = group_shape(s.machine, sharing, s.plan.layout.tp);
   const bool hidden = software.data_overlap && s.determinism.data_overlap;
   for (size_t place = 0; place < passes.size(); ++place) {
-    const auto number = static_cast<size_t>(chunk_number(
-        schedule, static_cast<int>(place) / schedule.chunks, static_cast<int>(place) % schedule.chunks));
+    const auto number =
+        static_cast<size_t>(chunk_number(schedule, static_cast<int>(place) / schedule.chunks,
+                                         static_cast<int>(place) % schedule.chunks));
     const double count = static_cast<double>(std::max<int64_t>(1, layers[number]));
     const double each = parameters[number].shared / count;
-    const double gather = seconds(s, Collective::all_gather, software.parameter_bytes * each, group);
-    const double scatter = seconds(s, Collective::reduce_scatter,
-                                   software.gradient_bytes * s.determinism.reduction_bytes_ratio * each, group);
+    const double gather =
+        seconds(s, Collective::all_gather, software.parameter_bytes * each, group);
+    const double scatter =
+        seconds(s, Collective::reduce_scatter,
+                software.gradient_bytes * s.determinism.reduction_bytes_ratio * each, group);
     PassTimes& p = passes[place];
     const double forward = p.forward / count;
     const double backward = p.backward() / count;
@@ -192,7 +202,8 @@ double parameters_per_rank(const TrainingPlan& plan) {
   // Enough of a schedule to know which chunks meet on a stage.
   Schedule shape{request.stages, request.chunks, 1, Placement::looped, {}};
   if (plan.schedule == ScheduleKind::zbv) shape = {request.stages, 2, 1, Placement::vee, {}};
-  if (plan.schedule == ScheduleKind::dualpipe) shape = {request.stages, 2, 1, Placement::mirrored, {}};
+  if (plan.schedule == ScheduleKind::dualpipe)
+    shape = {request.stages, 2, 1, Placement::mirrored, {}};
   double most = 0;
   for (int stage = 0; stage < shape.stages; ++stage) {
     double sum = 0;
@@ -204,14 +215,16 @@ double parameters_per_rank(const TrainingPlan& plan) {
 }
 
 double optimizer_seconds(const Situation& s) {
-  constexpr double kStateBytes = 30;  // gradient, master copy, two moments read and written, weight written
+  constexpr double kStateBytes =
+      30;  // gradient, master copy, two moments read and written, weight written
   const OpCost cost(s);
   const Layout& l = s.plan.layout;
   const double held = parameters_per_rank(s.plan);
   const double own = s.plan.data_sharded() ? held / (static_cast<double>(l.dp) * l.cp) : held;
   const GroupShape group = group_shape(s.machine, s.plan.ranks(), 1);
   const double norm = seconds(s, Collective::all_reduce, 4, group);
-  return cost.pass(own * kStateBytes) + cost.pass(own * 4) + norm + cost.pass(own * s.determinism.digest_bytes);
+  return cost.pass(own * kStateBytes) + cost.pass(own * 4) + norm +
+         cost.pass(own * s.determinism.digest_bytes);
 }
 
 }  // namespace dettax

@@ -16,7 +16,7 @@ std::vector<ChunkTraffic> chunk_traffic(const Situation& situation, const Schedu
 
 // What of it a step sees: the tail behind the last backward pass, the wait before the first forward passes.
 struct DataTimes {
-  double tail = 0;   // beyond the pipeline's own end
+  double tail = 0;  // beyond the pipeline's own end
   double wait = 0;
 };
 DataTimes data_times(const Situation& situation, const Schedule& schedule,
@@ -24,7 +24,8 @@ DataTimes data_times(const Situation& situation, const Schedule& schedule,
                      const PipelineTimes& times);
 
 // Weights that are gathered layer by layer in each pass (zero3): what that adds to the passes of a chunk.
-void add_gathering(const Situation& situation, const Schedule& schedule, std::vector<PassTimes>& passes);
+void add_gathering(const Situation& situation, const Schedule& schedule,
+                   std::vector<PassTimes>& passes);
 
 // Of the rank with the most parameters.
 double parameters_per_rank(const TrainingPlan& plan);

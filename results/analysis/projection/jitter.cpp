@@ -15,7 +15,8 @@ RandomKey key_of(const Jitter& jitter, uint32_t stream) {
 // Whether one of the hosts behind a stage is slow in this step.
 bool slow_stage(const Jitter& jitter, int64_t ranks, uint64_t step, size_t stage) {
   if (jitter.slow_host_share <= 0) return false;
-  const double hosts = std::ceil(static_cast<double>(ranks) / static_cast<double>(jitter.host_ranks));
+  const double hosts =
+      std::ceil(static_cast<double>(ranks) / static_cast<double>(jitter.host_ranks));
   const double any = 1 - std::pow(1 - jitter.slow_host_share, hosts);
   return uniform(random_words(key_of(jitter, kHostStream), step, stage)[0]) < any;
 }
@@ -49,8 +50,8 @@ double draw_maximum(const RandomKey& key, uint64_t high, uint64_t low, double n)
   return location - std::log(-std::log(u)) / a;
 }
 
-std::vector<double> task_factors(const Schedule& schedule, const Jitter& jitter, int64_t ranks_together,
-                                 uint64_t step) {
+std::vector<double> task_factors(const Schedule& schedule, const Jitter& jitter,
+                                 int64_t ranks_together, uint64_t step) {
   std::vector<double> factors(static_cast<size_t>(schedule.tasks()));
   const RandomKey key = key_of(jitter, kTaskStream);
   const double shift = expected_maximum(static_cast<double>(ranks_together));
@@ -58,7 +59,8 @@ std::vector<double> task_factors(const Schedule& schedule, const Jitter& jitter,
   const double spread = ranks_together > 1 ? 0.5 : 1.0;
   size_t at = 0;
   for (size_t stage = 0; stage < schedule.order.size(); ++stage) {
-    const double slow = slow_stage(jitter, ranks_together, step, stage) ? jitter.slow_host_ratio : 1.0;
+    const double slow =
+        slow_stage(jitter, ranks_together, step, stage) ? jitter.slow_host_ratio : 1.0;
     const size_t end = at + schedule.order[stage].size();
     while (at < end) {
       // One call of the generator serves two tasks.

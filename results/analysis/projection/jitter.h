@@ -26,7 +26,7 @@ double draw_maximum(const RandomKey& key, uint64_t high, uint64_t low, double n)
 
 // Factor of each task's duration in one sampled step: the slowest of the ranks that work on it together. Counter-based: the same input
 // gives the same bits.
-std::vector<double> task_factors(const Schedule& schedule, const Jitter& jitter, int64_t ranks_together,
-                                 uint64_t step);
+std::vector<double> task_factors(const Schedule& schedule, const Jitter& jitter,
+                                 int64_t ranks_together, uint64_t step);
 
 }  // namespace dettax

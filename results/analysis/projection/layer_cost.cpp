@@ -169,7 +169,9 @@ class LayerWork {
     const double each = rows / held;
     const bool gated = model_.activation == Activation::swiglu;
     const double up = gated ? 2 * expert_width : expert_width;
-    const auto all = [&](double m, double n, double k) { return cost_.grouped_product(held, m, n, k); };
+    const auto all = [&](double m, double n, double k) {
+      return cost_.grouped_product(held, m, n, k);
+    };
     const double forward = all(each, up, width_) + all(each, width_, expert_width);
     sums_.forward_kernels += 4;
     sums_.backward_kernels += 6;
@@ -191,7 +193,8 @@ class LayerWork {
 };
 
 struct Traffic {
-  double forward = 0, backward = 0, backward_bulk = 0;  // bulk: beside products that do not wait for it
+  double forward = 0, backward = 0,
+         backward_bulk = 0;  // bulk: beside products that do not wait for it
 };
 
 Traffic tensor_traffic(const Situation& s) {
@@ -225,9 +228,8 @@ double context_traffic(const Situation& s) {
   const double kv = std::max(1.0, static_cast<double>(m.key_value_heads) / s.plan.layout.tp);
   const double bytes = 2 * s.plan.tokens() * 2 * kv * static_cast<double>(m.head_width);
   const GroupShape group = group_shape(s.machine, cp, s.plan.layout.tp);
-  return static_cast<double>(cp - 1) *
-         collective_seconds(s.machine, Collective::point_to_point, bytes, group,
-                            s.determinism.algorithms);
+  return static_cast<double>(cp - 1) * collective_seconds(s.machine, Collective::point_to_point,
+                                                          bytes, group, s.determinism.algorithms);
 }
 
 // To the experts and back, once each way. A token goes to a domain once, whatever number of its experts are there.
@@ -266,8 +268,9 @@ LayerTimes with_traffic(const Situation& s, const Sums& w, bool moe_layer) {
   const double forward_exposed =
       all_hidden ? exposed(s, tensor.forward, w.forward_products) : tensor.forward;
   t.forward += forward_exposed;
-  const double bulk_exposed =
-      software.bulk_overlap ? exposed(s, tensor.backward_bulk, backward_products) : tensor.backward_bulk;
+  const double bulk_exposed = software.bulk_overlap
+                                  ? exposed(s, tensor.backward_bulk, backward_products)
+                                  : tensor.backward_bulk;
   const double backward_exposed =
       all_hidden ? exposed(s, tensor.backward + tensor.backward_bulk, backward_products)
                  : tensor.backward + bulk_exposed;
@@ -284,8 +287,7 @@ LayerTimes with_traffic(const Situation& s, const Sums& w, bool moe_layer) {
     t.pair_hides = 2 * experts;
   }
   // What is computed again.
-  if (s.plan.layout.recompute == Recompute::full)
-    t.backward_input += t.forward;
+  if (s.plan.layout.recompute == Recompute::full) t.backward_input += t.forward;
   const bool flash = software.attention == AttentionKind::flash;
   if (s.plan.layout.recompute == Recompute::selective && !flash)
     t.backward_input += w.attention_forward;
@@ -362,7 +364,8 @@ std::vector<PassTimes> chunk_times(const Situation& s, const Schedule& schedule)
       const bool back = schedule.placement != Placement::looped && c == 1;
       const int within = back ? stages - 1 - stage : stage;
       const int number = schedule.placement == Placement::mirrored ? within : c * stages + within;
-      placed[static_cast<size_t>(stage * schedule.chunks + c)] = chunks[static_cast<size_t>(number)];
+      placed[static_cast<size_t>(stage * schedule.chunks + c)] =
+          chunks[static_cast<size_t>(number)];
     }
   }
   return placed;
@@ -375,7 +378,9 @@ double model_flops(const TrainingPlan& plan) {
   double width = static_cast<double>(m.heads * m.head_width);
   if (m.latent_attention) {
     const LatentAttention& a = *m.latent_attention;
-    width = static_cast<double>(m.heads * (a.nope_head_width + a.rope_head_width + a.value_head_width)) / 2;
+    width = static_cast<double>(m.heads *
+                                (a.nope_head_width + a.rope_head_width + a.value_head_width)) /
+            2;
   }
   for (int64_t layer = 0; layer < m.layers; ++layer) {
     const bool moe = is_moe_layer(m, layer);

@@ -13,7 +13,7 @@ namespace {
 
 struct EfficiencyKey {
   const char* name;
-  double Efficiency::*value;
+  double Efficiency::* value;
 };
 constexpr EfficiencyKey kEfficiencyKeys[] = {
     {"gemm_ratio", &Efficiency::gemm_ratio},
@@ -117,9 +117,9 @@ Machine load_machine(const std::string& cluster_name_or_path) {
   const Yaml node = read_yaml(path);
   const Yaml* hardware = node.kind == Yaml::Kind::map ? node.find("hardware") : nullptr;
   if (hardware == nullptr) {
-    throw Error(ErrorKind::config,
-                fmt::format("{}: hardware: is missing; configs/clusters/h100.yaml shows its keys",
-                            path));
+    throw Error(
+        ErrorKind::config,
+        fmt::format("{}: hardware: is missing; configs/clusters/h100.yaml shows its keys", path));
   }
   return read_machine(*hardware, stem(path));
 }

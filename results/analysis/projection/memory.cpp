@@ -10,10 +10,12 @@ namespace {
 constexpr double kHalf = 2;  // bytes of an activation
 
 double attention_columns(const Model& m) {
-  if (!m.latent_attention) return static_cast<double>((m.heads + 2 * m.key_value_heads) * m.head_width);
+  if (!m.latent_attention)
+    return static_cast<double>((m.heads + 2 * m.key_value_heads) * m.head_width);
   const LatentAttention& a = *m.latent_attention;
-  return static_cast<double>(m.heads * (2 * (a.nope_head_width + a.rope_head_width) + a.value_head_width) +
-                             a.query_rank + a.key_value_rank);
+  return static_cast<double>(
+      m.heads * (2 * (a.nope_head_width + a.rope_head_width) + a.value_head_width) + a.query_rank +
+      a.key_value_rank);
 }
 
 // Elements a token of what the MLP keeps: its wide inner sides; its input is counted with the residual stream.
@@ -45,7 +47,8 @@ double layer_activation_bytes(const TrainingPlan& p, bool moe_layer) {
   const double head_columns = static_cast<double>(m.heads * m.head_width);
   bytes += kHalf * tokens * (attention_columns(m) + head_columns) / tp;
   if (p.layout.recompute == Recompute::none) bytes += attention_matrix_bytes(p);
-  if (!moe_layer) return bytes + kHalf * tokens * inner_columns(m, static_cast<double>(m.ffn_width)) / tp;
+  if (!moe_layer)
+    return bytes + kHalf * tokens * inner_columns(m, static_cast<double>(m.ffn_width)) / tp;
   const Moe& moe = *m.moe;
   const auto copies = static_cast<double>(moe.top_k);
   const auto expert = static_cast<double>(moe.expert_width);
@@ -58,7 +61,8 @@ ProjectedMemory projected_memory(const TrainingPlan& p) {
   const Layout& l = p.layout;
   const double held = parameters_per_rank(p);
   const double copies = static_cast<double>(l.dp) * l.cp;
-  const double shard = p.software.shard_ranks > 0 ? static_cast<double>(p.software.shard_ranks) : copies;
+  const double shard =
+      p.software.shard_ranks > 0 ? static_cast<double>(p.software.shard_ranks) : copies;
   ProjectedMemory memory;
   memory.weights = held * 2 / (l.zero_stage == 3 ? shard : 1);
   memory.gradients = held * p.software.gradient_bytes / (l.zero_stage >= 2 ? shard : 1);

@@ -39,11 +39,14 @@ OpCost::OpCost(const Situation& situation)
                                              machine_.name, to_string(precision_)));
 }
 
-std::optional<double> OpCost::measured(const char* op, Order order, double work, double factor) const {
+std::optional<double> OpCost::measured(const char* op, Order order, double work,
+                                       double factor) const {
   if (situation_.table == nullptr) return std::nullopt;
   const OpTable& table = *situation_.table;
   const char* precision = to_string(precision_);
-  const char* word = order == Order::arrival ? "fast" : order == Order::ordered ? "ordered" : "invariant";
+  const char* word = order == Order::arrival   ? "fast"
+                     : order == Order::ordered ? "ordered"
+                                               : "invariant";
   if (const auto own = table.seconds(op, precision, word, work)) return own;
   const auto fast = table.seconds(op, precision, "fast", work);
   return fast ? std::optional(*fast * factor) : std::nullopt;
@@ -56,19 +59,22 @@ double OpCost::roofline(double m, double n, double k, bool narrow) const {
   const double ratio = wide ? machine_.efficiency.gemm_ratio : ratio_;
   const double compute = flops / (peak * ratio) + machine_.efficiency.gemm_half_seconds / ratio;
   const double bytes = wide_bytes(precision_) * (m * k + k * n + m * n);
-  const double memory = bytes / (machine_.memory_bytes_per_second * machine_.efficiency.memory_ratio);
+  const double memory =
+      bytes / (machine_.memory_bytes_per_second * machine_.efficiency.memory_ratio);
   return std::max(compute, memory) + machine_.efficiency.kernel_seconds;
 }
 
 double OpCost::product(double m, double n, double k, bool narrow) const {
-  if (const auto read = measured("gemm", situation_.determinism.gemm_order, 2 * m * n * k, 1)) return *read;
+  if (const auto read = measured("gemm", situation_.determinism.gemm_order, 2 * m * n * k, 1))
+    return *read;
   return roofline(m, n, k, narrow);
 }
 
 double OpCost::weight_product(double m, double n, double k) const {
   const DeterminismCost& d = situation_.determinism;
   const double factor = d.weight_product_ratio;
-  if (const auto read = measured("weight_product", d.gemm_order, 2 * m * n * k, factor)) return *read;
+  if (const auto read = measured("weight_product", d.gemm_order, 2 * m * n * k, factor))
+    return *read;
   return product(m, n, k) * factor;
 }
 
@@ -77,15 +83,18 @@ double OpCost::batched_product(double count, double m, double n, double k) const
   const double compute = flops / (machine_.bf16_flops * machine_.efficiency.gemm_ratio) +
                          machine_.efficiency.gemm_half_seconds / machine_.efficiency.gemm_ratio;
   const double bytes = kElementBytes * count * (m * k + k * n + m * n);
-  const double memory = bytes / (machine_.memory_bytes_per_second * machine_.efficiency.memory_ratio);
+  const double memory =
+      bytes / (machine_.memory_bytes_per_second * machine_.efficiency.memory_ratio);
   return std::max(compute, memory) + machine_.efficiency.kernel_seconds;
 }
 
 double OpCost::grouped_product(double count, double m, double n, double k) const {
-  const double compute = 2 * count * m * n * k / (peak_ * ratio_ * machine_.efficiency.expert_ratio) +
-                         machine_.efficiency.gemm_half_seconds / ratio_;
+  const double compute =
+      2 * count * m * n * k / (peak_ * ratio_ * machine_.efficiency.expert_ratio) +
+      machine_.efficiency.gemm_half_seconds / ratio_;
   const double bytes = wide_bytes(precision_) * count * (m * k + k * n + m * n);
-  const double memory = bytes / (machine_.memory_bytes_per_second * machine_.efficiency.memory_ratio);
+  const double memory =
+      bytes / (machine_.memory_bytes_per_second * machine_.efficiency.memory_ratio);
   return std::max(compute, memory) + machine_.efficiency.kernel_seconds;
 }
 
@@ -105,7 +114,8 @@ double OpCost::attention_backward(double tokens, double length, double width) co
   const DeterminismCost& d = situation_.determinism;
   const double flops = op_work("attention_backward", tokens, length, width);
   const double factor = d.attention_backward_ratio;
-  if (const auto read = measured("attention_backward", d.attention_order, flops, factor)) return *read;
+  if (const auto read = measured("attention_backward", d.attention_order, flops, factor))
+    return *read;
   return flash(flops, machine_.efficiency.attention_backward_ratio) * factor;
 }
 

@@ -24,12 +24,12 @@ class OpTable {
   // By the ending of the file's name.
   static OpTable read(const std::string& path);
 
-  void add(const std::string& op, const std::string& precision, const std::string& mode, double work,
-           double seconds);
+  void add(const std::string& op, const std::string& precision, const std::string& mode,
+           double work, double seconds);
   // Nothing if the operation was never measured in that precision and mode. Outside the measured range the rate of the nearest reading
   // holds.
-  std::optional<double> seconds(std::string_view op, std::string_view precision, std::string_view mode,
-                                double work) const;
+  std::optional<double> seconds(std::string_view op, std::string_view precision,
+                                std::string_view mode, double work) const;
   bool empty() const { return readings_.empty(); }
   size_t size() const;
   // The operations of these that are not there, for a message.

@@ -70,7 +70,8 @@ OpTable OpTable::read_benchmark_json(const std::string& path) {
   try {
     const nlohmann::json document = nlohmann::json::parse(file);
     for (const auto& run : document.at("benchmarks")) {
-      if (run.value("run_type", "iteration") != "iteration" || run.contains("error_occurred")) continue;
+      if (run.value("run_type", "iteration") != "iteration" || run.contains("error_occurred"))
+        continue;
       const auto parts = split(run.at("name").get<std::string>(), '/');
       const double seconds =
           run.at("real_time").get<double>() * seconds_per(run.at("time_unit").get<std::string>());
@@ -81,11 +82,14 @@ OpTable OpTable::read_benchmark_json(const std::string& path) {
       }
     }
   } catch (const nlohmann::json::exception& error) {
-    throw Error(ErrorKind::config, fmt::format("{}: is no JSON of Google Benchmark: {}", path, error.what()));
+    throw Error(ErrorKind::config,
+                fmt::format("{}: is no JSON of Google Benchmark: {}", path, error.what()));
   }
   if (table.empty())
-    throw Error(ErrorKind::config, path + ": holds no benchmark of dettax's kernel suites; kernel_bench "
-                                          "--benchmark_out=FILE writes one");
+    throw Error(ErrorKind::config,
+                path +
+                    ": holds no benchmark of dettax's kernel suites; kernel_bench "
+                    "--benchmark_out=FILE writes one");
   return table;
 }
 

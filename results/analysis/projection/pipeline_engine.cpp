@@ -78,7 +78,8 @@ class Engine {
     const double own = forward_end_[slot(stage, chunk, micro)];
     const Schedule::Place& from = after_[place(stage, chunk)];
     if (from.stage < 0 || own == kNotYet) return own;
-    const double other = arrival(backward_end_[slot(from.stage, from.chunk, micro)], from.stage, stage);
+    const double other =
+        arrival(backward_end_[slot(from.stage, from.chunk, micro)], from.stage, stage);
     return other == kNotYet ? kNotYet : std::max(own, other);
   }
 
@@ -144,8 +145,8 @@ class Engine {
   double wait_for_sends(int stage, const PipelineTask& task) const {
     if (input_.overlap_sends || input_.send_seconds == 0) return 0;
     const bool forward = task.pass == Pass::forward || task.pass == Pass::both;
-    const bool backward = task.pass == Pass::backward || task.pass == Pass::backward_input ||
-                          task.pass == Pass::both;
+    const bool backward =
+        task.pass == Pass::backward || task.pass == Pass::backward_input || task.pass == Pass::both;
     const int back_chunk = task.pass == Pass::both ? task.other_chunk : task.chunk;
     const bool sends_on = forward && after_[place(stage, task.chunk)].stage >= 0;
     const bool sends_back = backward && before_[place(stage, back_chunk)].stage >= 0;

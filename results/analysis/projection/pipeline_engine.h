@@ -32,7 +32,8 @@ struct StageTimes {
 };
 struct PipelineTimes {
   double makespan = 0;  // until the last stage's last task
-  double span = 0;      // longest of a stage from its own first to its own last task: the step's period where stages need not meet
+  double span =
+      0;  // longest of a stage from its own first to its own last task: the step's period where stages need not meet
   std::vector<StageTimes> stages;
 };
 

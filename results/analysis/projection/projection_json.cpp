@@ -86,8 +86,9 @@ std::string projections_json(const Machine& machine, const std::vector<Projected
     entry["mode"] = one.mode;
     entry["fast"] = step_json(one.tax.fast);
     entry["deterministic"] = step_json(one.tax.deterministic);
-    Json tax = {{"likely_ratio", one.tax.likely}, {"p10_ratio", one.tax.p10}, {"p50_ratio", one.tax.p50},
-                {"p90_ratio", one.tax.p90},       {"draws", one.tax.draws},   {"interaction_ratio", one.tax.interaction}};
+    Json tax = {{"likely_ratio", one.tax.likely}, {"p10_ratio", one.tax.p10},
+                {"p50_ratio", one.tax.p50},       {"p90_ratio", one.tax.p90},
+                {"draws", one.tax.draws},         {"interaction_ratio", one.tax.interaction}};
     tax["parts"] = Json::array();
     for (const CausePart& part : one.tax.parts)
       tax["parts"].push_back({{"cause", part.cause.name}, {"ratio", part.ratio}});

@@ -17,9 +17,10 @@ std::string path(const std::string& file) {
 
 std::string label(const PublishedRow& row) {
   const Layout& l = row.plan.layout;
-  std::string text = fmt::format("{} {} {} GPUs tp{}", row.plan.model.name, to_string(row.plan.precision),
-                                 l.ranks(), l.tp);
-  for (const auto& [name, size] : {std::pair{"pp", l.pp}, {"vp", l.vp}, {"cp", l.cp}, {"ep", l.ep}}) {
+  std::string text = fmt::format("{} {} {} GPUs tp{}", row.plan.model.name,
+                                 to_string(row.plan.precision), l.ranks(), l.tp);
+  for (const auto& [name, size] :
+       {std::pair{"pp", l.pp}, {"vp", l.vp}, {"cp", l.cp}, {"ep", l.ep}}) {
     if (size > 1) text += fmt::format(".{}{}", name, size);
   }
   return text + fmt::format(".dp{} micro-batch {}", l.dp, row.plan.batch.micro);
@@ -134,8 +135,8 @@ std::vector<PublishedRow> vtrain(const std::string& table) {
     r.plan.batch = {integer("micro_batch"), integer("global_batch"), integer("sequence_length")};
     r.plan.software = of_2021();
     const int64_t width = integer("hidden_size");
-    r.plan.model = gpt("gpt", integer("n_layers"), width, integer("attention_heads"), 4 * width, 51200,
-                       integer("sequence_length"));
+    r.plan.model = gpt("gpt", integer("n_layers"), width, integer("attention_heads"), 4 * width,
+                       51200, integer("sequence_length"));
     r.step_seconds = csv.need_number(i, "iteration_time_ms") * 1e-3;
     r.label = label(r);
     rows.push_back(std::move(r));
@@ -152,7 +153,8 @@ void mark_calibration(std::vector<PublishedRow>& rows) {
   for (size_t i = 0; i < csv.rows(); ++i) {
     bool found = false;
     for (PublishedRow& row : rows) {
-      if (row.table != csv.text(i, "table") || static_cast<int64_t>(row.row) != csv.integer_or(i, "row", 0))
+      if (row.table != csv.text(i, "table") ||
+          static_cast<int64_t>(row.row) != csv.integer_or(i, "row", 0))
         continue;
       row.calibration = found = true;
     }
@@ -164,9 +166,10 @@ void mark_calibration(std::vector<PublishedRow>& rows) {
 
 std::vector<PublishedRow> load_published() {
   std::vector<PublishedRow> all;
-  for (auto& rows : {published::megatron_sc21(), published::seqpar2022(), published::vtrain("vtrain_multi"),
-                     published::vtrain("vtrain_single"), published::dgxc_benchmarking(),
-                     published::megatron_bridge_perf(), published::torchtitan()}) {
+  for (auto& rows :
+       {published::megatron_sc21(), published::seqpar2022(), published::vtrain("vtrain_multi"),
+        published::vtrain("vtrain_single"), published::dgxc_benchmarking(),
+        published::megatron_bridge_perf(), published::torchtitan()}) {
     all.insert(all.end(), rows.begin(), rows.end());
   }
   for (PublishedRow& row : all) {

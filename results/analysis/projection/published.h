@@ -9,10 +9,10 @@ namespace dettax {
 
 // One published step time and the plan it belongs to.
 struct PublishedRow {
-  std::string table;   // file name without its ending
-  size_t row = 0;      // from 1, without the header
-  std::string group;   // table and system, and what sets it apart: what an error is reported for
-  std::string label;   // model, precision, GPUs, layout
+  std::string table;    // file name without its ending
+  size_t row = 0;       // from 1, without the header
+  std::string group;    // table and system, and what sets it apart: what an error is reported for
+  std::string label;    // model, precision, GPUs, layout
   std::string machine;  // a cluster of the catalog
   std::string system;   // what the row ran on: the machine, unless that describes it only nearly
   TrainingPlan plan;

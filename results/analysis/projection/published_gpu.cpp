@@ -92,7 +92,8 @@ void set_layout(PublishedRow& row, const CsvTable& csv, size_t i) {
   row.plan.schedule = interleaved ? ScheduleKind::interleaved : ScheduleKind::one_f_one_b;
   if (!interleaved) l.vp = 1;
   row.plan.software = of_2025();
-  row.plan.batch = {csv.integer_or(i, "mbs", 1), csv.integer_or(i, "gbs", 1), csv.integer_or(i, "seq", 1)};
+  row.plan.batch = {csv.integer_or(i, "mbs", 1), csv.integer_or(i, "gbs", 1),
+                    csv.integer_or(i, "seq", 1)};
   if (const int64_t shard = csv.integer_or(i, "fsdp", 0); shard > 0) {
     l.zero_stage = 3;
     row.plan.software.shard_ranks = shard;
@@ -168,16 +169,16 @@ std::vector<PublishedRow> torchtitan() {
     r.plan.software.gradient_bytes = 4;
     r.plan.software.fused_loss = false;
     r.plan.software.shard_ranks = shard * l.cp;
-    const bool asynchronous =
-        technique.find("sync TP") != std::string::npos && technique.find("async") != std::string::npos;
-    r.plan.software.tensor_overlap =
-        asynchronous || technique.find("AsyncTP") != std::string::npos;
+    const bool asynchronous = technique.find("sync TP") != std::string::npos &&
+                              technique.find("async") != std::string::npos;
+    r.plan.software.tensor_overlap = asynchronous || technique.find("AsyncTP") != std::string::npos;
     r.plan.software.bulk_overlap = r.plan.software.tensor_overlap;
     const int64_t local = csv.integer_or(i, "local_batch", 1);
     const int64_t length = csv.integer_or(i, "seq", 1);
     r.plan.batch = {local, local * l.dp, length};
     const double gpus = csv.need_number(i, "gpus");
-    r.step_seconds = static_cast<double>(r.plan.tokens_per_step()) / (csv.need_number(i, "tps_per_gpu") * gpus);
+    r.step_seconds =
+        static_cast<double>(r.plan.tokens_per_step()) / (csv.need_number(i, "tps_per_gpu") * gpus);
     if (technique == "FSDP") r.left_out = "operations one by one, not compiled: not modelled";
     finish(r, "torchtitan", i);
     if (r.left_out.empty()) r.label += " " + technique;

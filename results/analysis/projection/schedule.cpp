@@ -16,19 +16,22 @@ Error refusal(const ScheduleRequest& request, const std::string& what) {
 void check(const ScheduleRequest& r) {
   constexpr int kMostChunks = 200;
   if (r.stages < 1 || r.chunks < 1 || r.chunks > kMostChunks || r.micro_batches < 1)
-    throw refusal(r, fmt::format("needs at least 1 stage, 1 to {} chunks and 1 micro-batch", kMostChunks));
+    throw refusal(
+        r, fmt::format("needs at least 1 stage, 1 to {} chunks and 1 micro-batch", kMostChunks));
   const bool pairs = r.kind == ScheduleKind::zbv || r.kind == ScheduleKind::dualpipe;
   if (r.chunks > 1 && r.kind != ScheduleKind::interleaved && !pairs)
-    throw refusal(r, fmt::format("has one chunk a stage, not vp {}; interleaved has several", r.chunks));
+    throw refusal(
+        r, fmt::format("has one chunk a stage, not vp {}; interleaved has several", r.chunks));
   if (r.kind == ScheduleKind::interleaved && r.stages > 1 && r.micro_batches % r.stages != 0) {
-    throw refusal(r, fmt::format("{} micro-batches are not divisible by pp {}", r.micro_batches,
-                                 r.stages));
+    throw refusal(
+        r, fmt::format("{} micro-batches are not divisible by pp {}", r.micro_batches, r.stages));
   }
   if (r.kind == ScheduleKind::dualpipe &&
       (r.stages % 2 != 0 || r.micro_batches % 2 != 0 || r.micro_batches < 2 * r.stages)) {
-    throw refusal(r, fmt::format("needs an even pp and an even number of micro-batches, at least 2 * "
-                                 "pp; pp is {} and micro-batches are {}",
-                                 r.stages, r.micro_batches));
+    throw refusal(r,
+                  fmt::format("needs an even pp and an even number of micro-batches, at least 2 * "
+                              "pp; pp is {} and micro-batches are {}",
+                              r.stages, r.micro_batches));
   }
 }
 
@@ -132,7 +135,8 @@ Schedule interleaved(const ScheduleRequest& r) {
       order.push_back({pass, static_cast<uint8_t>(of), 0, static_cast<int32_t>(micro), 0});
     };
     const int64_t distance = r.stages - 1 - stage;
-    const int64_t wanted = r.chunks == 1 ? distance : 2 * distance + int64_t{r.chunks - 1} * r.stages;
+    const int64_t wanted =
+        r.chunks == 1 ? distance : 2 * distance + int64_t{r.chunks - 1} * r.stages;
     const int64_t ahead = std::min(wanted, passes);
     for (int64_t k = 0; k < ahead; ++k) add(Pass::forward, k);
     for (int64_t k = 0; k < passes; ++k) {

@@ -23,7 +23,8 @@ double send_seconds(const Situation& s) {
   const double cut = l.sequence_parallel ? l.tp : 1;
   const double bytes = 2 * s.plan.tokens() * static_cast<double>(s.plan.model.width) / cut;
   const GroupShape group = group_shape(s.machine, 2, s.plan.ranks() / l.pp);
-  return collective_seconds(s.machine, Collective::point_to_point, bytes, group, s.determinism.algorithms);
+  return collective_seconds(s.machine, Collective::point_to_point, bytes, group,
+                            s.determinism.algorithms);
 }
 
 Prepared prepare(const Situation& s) {
@@ -51,10 +52,11 @@ Projection one_step(const Situation& s, const Prepared& p, std::span<const doubl
   step.optimizer = p.optimizer;
   step.host = s.machine.efficiency.step_seconds;
   // All ranks wait for the slowest device of them.
-  step.slowest_rank = s.machine.efficiency.rank_cv * expected_maximum(static_cast<double>(s.plan.ranks())) *
+  step.slowest_rank = s.machine.efficiency.rank_cv *
+                      expected_maximum(static_cast<double>(s.plan.ranks())) *
                       (step.compute + step.bubble);
-  step.step_seconds = step.gather_wait + step.compute + step.bubble + step.reduce_tail + step.optimizer + step.host +
-                      step.slowest_rank;
+  step.step_seconds = step.gather_wait + step.compute + step.bubble + step.reduce_tail +
+                      step.optimizer + step.host + step.slowest_rank;
   return step;
 }
 
@@ -81,7 +83,8 @@ Projection simulate(const Situation& s, const Jitter& jitter, int samples) {
   double sum = 0;
   double squares = 0;
   for (int k = 0; k < samples; ++k) {
-    const auto factors = task_factors(prepared.schedule, jitter, together, static_cast<uint64_t>(k));
+    const auto factors =
+        task_factors(prepared.schedule, jitter, together, static_cast<uint64_t>(k));
     const double t = one_step(s, prepared, factors).step_seconds;
     const double before = sum / std::max(1, k);
     sum += t;
@@ -93,7 +96,8 @@ Projection simulate(const Situation& s, const Jitter& jitter, int samples) {
   // Sums in a fixed order also wait, chunk by chunk, for the slowest replica's last backward pass.
   double last_pass = 0;
   for (const PassTimes& pass : prepared.passes) last_pass = std::max(last_pass, pass.backward());
-  const double waits = s.determinism.waits ? jitter.pass_cv * last_pass * expected_maximum(l.dp) : 0;
+  const double waits =
+      s.determinism.waits ? jitter.pass_cv * last_pass * expected_maximum(l.dp) : 0;
   const double slowest = mean + replica * expected_maximum(l.dp) + waits;
   step.jitter = slowest - step.step_seconds;
   step.step_seconds = slowest;

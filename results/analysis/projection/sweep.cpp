@@ -45,7 +45,8 @@ void each_layout(const Machine& machine, const TrainingPlan& base, const Visit& 
   for (const int tp : powers_up_to(std::min<int64_t>(8, machine.link_domain)))
     for (const int cp : powers_up_to(4))
       for (const int pp : powers_up_to(base.model.layers))
-        for (const int vp : powers_up_to(pp == 1 ? 1 : std::min<int64_t>(8, base.model.layers / pp)))
+        for (const int vp :
+             powers_up_to(pp == 1 ? 1 : std::min<int64_t>(8, base.model.layers / pp)))
           for (const int ep : powers_up_to(std::min<int64_t>(experts, 64)))
             for (const int micro : {1, 2, 4, 8})
               for (const Recompute recompute : {Recompute::none, Recompute::full}) {
@@ -80,9 +81,10 @@ Sweep sweep_layouts(const Machine& machine, const TrainingPlan& base, int most) 
 TrainingPlan on_ranks(const TrainingPlan& plan, int64_t ranks) {
   const int64_t replica = plan.ranks() / plan.layout.dp;
   if (ranks < replica || ranks % replica != 0) {
-    throw Error(ErrorKind::usage, fmt::format("{} GPUs: not a multiple of the {} that one copy of the "
-                                              "layout takes",
-                                              ranks, replica));
+    throw Error(ErrorKind::usage,
+                fmt::format("{} GPUs: not a multiple of the {} that one copy of the "
+                            "layout takes",
+                            ranks, replica));
   }
   TrainingPlan scaled = plan;
   scaled.layout.dp = static_cast<int>(ranks / replica);

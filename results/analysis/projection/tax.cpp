@@ -70,7 +70,9 @@ ProjectedTax project_tax(const TaxRequest& request) {
                    [](const CausePart& a, const CausePart& b) { return a.ratio > b.ratio; });
   std::vector<double> taxes;
   for (int k = 0; k < request.draws; ++k)
-    taxes.push_back(projector.quiet(projector.cost(draw(request.jitter, static_cast<uint64_t>(k)))) / quiet - 1);
+    taxes.push_back(
+        projector.quiet(projector.cost(draw(request.jitter, static_cast<uint64_t>(k)))) / quiet -
+        1);
   if (taxes.empty()) taxes.push_back(tax.likely);
   std::sort(taxes.begin(), taxes.end());
   tax.p10 = quantile(taxes, 0.1);

@@ -27,8 +27,9 @@ struct TaxRequest {
   const Mode& fast;
   const DeterminismRanges& ranges;
   const OpTable* table = nullptr;
-  bool lose_tensor_overlap = false;  // besides the mode's knobs: Megatron refuses to hide tensor-parallel traffic
-  Jitter jitter;
+  bool lose_tensor_overlap =
+      false;  // besides the mode's knobs: Megatron refuses to hide tensor-parallel traffic
+  Jitter jitter = {};
   int samples = 8;
   int draws = 200;
 };

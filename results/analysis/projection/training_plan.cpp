@@ -19,10 +19,10 @@ Reason uneven(const char* what, int64_t value, const char* axis, int64_t by) {
 Reason uneven_tensor(const TrainingPlan& p) {
   const Model& m = p.model;
   const int64_t tp = p.layout.tp;
-  for (const Reason& reason : {uneven("heads", m.heads, "tp", tp),
-                               uneven("ffn_width", m.ffn_width, "tp", tp),
-                               uneven("the sequence length", p.batch.sequence_length, "cp * tp",
-                                      p.layout.cp * (p.layout.sequence_parallel ? tp : 1))}) {
+  for (const Reason& reason :
+       {uneven("heads", m.heads, "tp", tp), uneven("ffn_width", m.ffn_width, "tp", tp),
+        uneven("the sequence length", p.batch.sequence_length, "cp * tp",
+               p.layout.cp * (p.layout.sequence_parallel ? tp : 1))}) {
     if (reason) return reason;
   }
   if (m.key_value_heads % tp != 0 && tp % m.key_value_heads != 0)
@@ -70,7 +70,8 @@ int64_t model_chunks(const TrainingPlan& plan) {
 }
 
 ScheduleRequest schedule_request(const TrainingPlan& plan) {
-  const int chunks = plan.schedule == ScheduleKind::interleaved && plan.layout.pp > 1 ? plan.layout.vp : 1;
+  const int chunks =
+      plan.schedule == ScheduleKind::interleaved && plan.layout.pp > 1 ? plan.layout.vp : 1;
   return {plan.schedule, plan.layout.pp, chunks, plan.micro_batches()};
 }
 
@@ -79,8 +80,8 @@ std::optional<std::string> plan_refusal(const TrainingPlan& p) {
   if (Reason reason = uneven_tensor(p)) return reason;
   if (Reason reason = uneven_experts(p)) return reason;
   if (model_chunks(p) > p.model.layers)
-    return fmt::format("{} chunks of layers (pp * vp) are more than the {} layers of {}", model_chunks(p),
-                       p.model.layers, p.model.name);
+    return fmt::format("{} chunks of layers (pp * vp) are more than the {} layers of {}",
+                       model_chunks(p), p.model.layers, p.model.name);
   return unusable_schedule(p);
 }
 

@@ -15,7 +15,7 @@ enum class AttentionKind { flash, materialised };
 struct Software {
   AttentionKind attention = AttentionKind::flash;
   bool tensor_overlap = true;  // all tensor-parallel traffic beside matrix products
-  bool bulk_overlap = true;    // at least that of the backward pass whose products do not wait for it
+  bool bulk_overlap = true;  // at least that of the backward pass whose products do not wait for it
   bool context_overlap = true;
   bool data_overlap = true;
   bool send_overlap = true;
@@ -23,7 +23,8 @@ struct Software {
   double gradient_bytes = 4;   // of an element as it is reduced
   double parameter_bytes = 2;  // as it is gathered
   double bucket_bytes = 160e6;
-  int64_t shard_ranks = 0;  // zero3: ranks that share one copy of the weights; 0: all data-parallel ones
+  int64_t shard_ranks =
+      0;  // zero3: ranks that share one copy of the weights; 0: all data-parallel ones
 };
 
 // One training step to be projected.

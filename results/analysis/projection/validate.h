@@ -17,19 +17,19 @@ struct Judged {
 struct GroupError {
   std::string group;
   int rows = 0;
-  double mean_absolute = 0;    // of the error ratios
+  double mean_absolute = 0;  // of the error ratios
   double median_absolute = 0;
-  double bias = 0;             // their mean
+  double bias = 0;  // their mean
   Judged worst;
   bool system_fitted = false;  // rows of the same machine took part in the fit
 };
 
 struct Validation {
   std::vector<GroupError> groups;
-  std::vector<Judged> calibration;      // listed, never judged
+  std::vector<Judged> calibration;  // listed, never judged
   std::vector<PublishedRow> left_out;
   std::vector<Judged> judged;
-  GroupError fitted, foreign;           // over all groups whose system took part, and all others
+  GroupError fitted, foreign;  // over all groups whose system took part, and all others
 };
 
 // Projects every row and compares.

@@ -1,0 +1,54 @@
+#include <cmath>
+
+#include <nlohmann/json.hpp>
+
+#include "results/analysis/decision/decision.h"
+
+namespace dettax {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json finite(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+Json band(const Band& b) { return {{"p10", b.p10}, {"p50", b.p50}, {"p90", b.p90}}; }
+
+}  // namespace
+
+std::string decision_json(const Decision& d, const DecisionInputs& inputs) {
+  Json root = {{"schema_version", 1}, {"kind", "decision"}, {"tool_version", DETTAX_VERSION}};
+  root["answer"] = to_string(d.best);
+  root["sentence"] = d.sentence;
+  for (const Policy policy : {Policy::never, Policy::windows, Policy::always}) {
+    const auto i = static_cast<size_t>(policy);
+    root["policies"][to_string(policy)] = {{"expected_cost", d.cost[i]},
+                                           {"cost_band", band(d.cost_band[i])},
+                                           {"probability_cheapest", d.probability[i]}};
+  }
+  root["break_even_overhead_ratio"] = d.break_even;
+  root["break_even_overhead_ratio_band"] = band(d.break_even_band);
+  root["always_over_windows_overhead_ratio"] = d.over_windows;
+  root["break_even_gpus"] = finite(d.gpus_break_even);
+  root["window_hazard_per_hour"] = finite(d.window_hazard);
+  root["draws"] = d.draws;
+  root["missing"] = d.missing;
+  root["tornado"] = Json::array();
+  for (const Sensitivity& s : d.tornado) {
+    root["tornado"].push_back({{"input", s.input},
+                               {"low", s.low},
+                               {"high", s.high},
+                               {"always_saves_at_low", s.advantage_low},
+                               {"always_saves_at_high", s.advantage_high},
+                               {"best_at_low", to_string(s.best_low)},
+                               {"best_at_high", to_string(s.best_high)}});
+  }
+  for (const DecisionInput& input : inputs.inputs) {
+    root["inputs"][input.name] = {{"value", input.value},
+                                  {"low", input.low},
+                                  {"high", input.high},
+                                  {"given", input.given},
+                                  {"source", input.source}};
+  }
+  return root.dump(2) + "\n";
+}
+
+}  // namespace dettax

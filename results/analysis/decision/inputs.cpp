@@ -1,0 +1,151 @@
+#include "results/analysis/decision/inputs.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "harness/base/format.h"
+#include "harness/plan/suite.h"
+#include "harness/plan/yaml_reader.h"
+
+namespace dettax {
+namespace {
+
+enum class Kind { positive, not_negative, probability };
+
+struct InputKey {
+  const char* name;
+  double Economics::* value;
+  Kind kind;
+};
+constexpr InputKey kKeys[] = {
+    {"gpus", &Economics::gpus, Kind::positive},
+    {"run_hours", &Economics::run_hours, Kind::positive},
+    {"overhead_ratio", &Economics::overhead_ratio, Kind::not_negative},
+    {"price_per_gpu_hour", &Economics::price_per_gpu_hour, Kind::positive},
+    {"engineer_price_per_hour", &Economics::engineer_price_per_hour, Kind::not_negative},
+    {"anomalies_per_gpu_hour", &Economics::anomalies_per_gpu_hour, Kind::positive},
+    {"blocked_hours_fast", &Economics::blocked_hours_fast, Kind::not_negative},
+    {"blocked_hours_deterministic", &Economics::blocked_hours_deterministic, Kind::not_negative},
+    {"engineer_hours_fast", &Economics::engineer_hours_fast, Kind::not_negative},
+    {"engineer_hours_deterministic", &Economics::engineer_hours_deterministic, Kind::not_negative},
+    {"escape_probability_fast", &Economics::escape_probability_fast, Kind::probability},
+    {"escape_probability_deterministic", &Economics::escape_probability_deterministic,
+     Kind::probability},
+    {"escape_hours", &Economics::escape_hours, Kind::not_negative},
+    {"window_share", &Economics::window_share, Kind::probability},
+    {"window_hazard_share", &Economics::window_hazard_share, Kind::probability},
+    {"reappearance_probability", &Economics::reappearance_probability, Kind::probability},
+    {"delay_price_per_hour", &Economics::delay_price_per_hour, Kind::not_negative}};
+
+NumberRange range_of(Kind kind) {
+  NumberRange range{.low = 0, .low_open = kind == Kind::positive};
+  if (kind == Kind::probability) range.high = 1;
+  return range;
+}
+
+// A number, or a map with a band. A number alone is taken as sure.
+void read_input(const Yaml& node, Kind kind, DecisionInput& input) {
+  if (node.kind != Yaml::Kind::map) {
+    input.value = input.low = input.high = read_number(node, input.name, range_of(kind));
+    input.missing = false;
+    return;
+  }
+  MapReader keys(node, input.name);
+  const bool has_value = keys.find("value") != nullptr;
+  keys.number("value", input.value, range_of(kind));
+  if (has_value) input.low = input.high = input.value;
+  keys.number("low", input.low, range_of(kind));
+  keys.number("high", input.high, range_of(kind));
+  keys.text("source", input.source);
+  keys.finish();
+  if (!has_value) input.value = std::clamp(input.value, input.low, input.high);
+  if (input.low > input.value || input.value > input.high) {
+    throw config_error(
+        node, input.name,
+        fmt::format("needs low <= value <= high; they are {}, {} and {}", format_number(input.low),
+                    format_number(input.value), format_number(input.high)));
+  }
+  input.missing = !has_value;
+}
+
+std::string defaults_path() {
+  return (std::filesystem::path(find_home()) / "configs/decisions/defaults.yaml").string();
+}
+
+bool is_asked_for(const std::string& name) {
+  return name == "gpus" || name == "run_hours" || name == "overhead_ratio";
+}
+
+}  // namespace
+
+const std::vector<std::string>& input_names() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const InputKey& key : kKeys) all.emplace_back(key.name);
+    return all;
+  }();
+  return names;
+}
+
+double& economics_value(Economics& e, const std::string& name) {
+  for (const InputKey& key : kKeys) {
+    if (name == key.name) return e.*key.value;
+  }
+  throw Error(ErrorKind::internal, "no such input: " + name);
+}
+
+const DecisionInput& DecisionInputs::named(const std::string& name) const {
+  return *std::find_if(inputs.begin(), inputs.end(),
+                       [&](const DecisionInput& i) { return i.name == name; });
+}
+
+Economics DecisionInputs::economics() const {
+  Economics e;
+  for (const DecisionInput& input : inputs) economics_value(e, input.name) = input.value;
+  return e;
+}
+
+Economics DecisionInputs::with(const std::string& name, double value) const {
+  Economics e = economics();
+  economics_value(e, name) = value;
+  return e;
+}
+
+std::vector<std::string> DecisionInputs::missing() const {
+  std::vector<std::string> names;
+  for (const DecisionInput& input : inputs) {
+    if (input.missing) names.push_back(input.name);
+  }
+  return names;
+}
+
+DecisionInputs load_decision_inputs(const std::string& file,
+                                    const std::vector<Override>& overrides) {
+  const Yaml defaults = read_yaml(defaults_path());
+  Yaml own = file.empty() ? yaml_map({}) : read_yaml(file);
+  for (const Override& one : overrides) lay_over(own, one);
+  MapReader default_keys(defaults, "");
+  MapReader keys(own, "");
+  DecisionInputs result;
+  for (const InputKey& key : kKeys) {
+    DecisionInput input;
+    input.name = key.name;
+    read_input(default_keys.require(key.name), key.kind, input);
+    // A default of these decides nothing; the answer says that they were not given.
+    if (is_asked_for(input.name)) input.missing = true;
+    if (const Yaml* given = keys.find(key.name);
+        given != nullptr && given->kind != Yaml::Kind::null) {
+      input.source.clear();
+      read_input(*given, key.kind, input);
+      input.given = true;
+    }
+    result.inputs.push_back(std::move(input));
+  }
+  default_keys.finish();
+  keys.finish();
+  return result;
+}
+
+}  // namespace dettax
