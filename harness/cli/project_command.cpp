@@ -162,6 +162,7 @@ class ProjectCommand : public Command {
     set_schedule(plan);
     plan.precision = static_cast<Precision>(
         read_word(from_flag("--precision", precision_), "--precision", precision_words()));
+    plan.software.parameter_bytes = element_bytes(plan.precision);
     plan.batch.micro = whole("--mbs", micro_, 1);
     plan.batch.global =
         global_.empty() ? 8 * plan.batch.micro * plan.layout.dp : whole("--gbs", global_, 1);

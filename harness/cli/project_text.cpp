@@ -57,8 +57,8 @@ void write_case(std::ostream& out, const Machine& machine, const ProjectedCase& 
   write_step(out, one.mode.c_str(), tax.deterministic);
   write_parts(out, tax.fast);
   out << fmt::format(
-      "  tax {} likely, {} to {} (P10 to P90 of {} draws of what the operations may cost)\n",
-      format_signed_percent(tax.likely), format_signed_percent(tax.p10),
+      "  tax {} typically, {} to {} (P10 to P90 of {} draws of what the operations may cost)\n",
+      format_signed_percent(tax.typical), format_signed_percent(tax.p10),
       format_signed_percent(tax.p90), tax.draws);
   for (const CausePart& part : tax.parts) {
     out << fmt::format("    {:<16} {:>8}  {}\n", part.cause.name,
@@ -96,7 +96,7 @@ void write_projections(std::ostream& out, const Machine& machine,
                        plan_layout_text(one.plan), format_seconds(one.tax.fast.step_seconds),
                        format_count(one.tax.fast.tokens_per_second),
                        format_percent(one.tax.fast.mfu_ratio),
-                       format_signed_percent(one.tax.likely),
+                       format_signed_percent(one.tax.typical),
                        fmt::format("{} to {}", format_signed_percent(one.tax.p10),
                                    format_signed_percent(one.tax.p90)));
   }

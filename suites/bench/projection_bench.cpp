@@ -41,7 +41,7 @@ BENCHMARK(one_step)
 
 void thousand_layouts(benchmark::State& state) {
   const Machine machine = load_machine("h100");
-  TrainingPlan plan = large(16);
+  TrainingPlan plan = large(64);
   plan.model = load_model("llama3-70b");
   for (auto _ : state) {
     const Sweep sweep = sweep_layouts(machine, plan, 1000);

@@ -215,7 +215,7 @@ ProjectedTax tax_of(const std::string& machine_name, const TrainingPlan& plan, M
 
 TEST(ProjectedTaxes, AModeWithoutChangesCostsNothing) {
   const ProjectedTax tax = tax_of("h100", plans()[0], load_mode("fast"));
-  EXPECT_EQ(tax.likely, 0);
+  EXPECT_EQ(tax.typical, 0);
   EXPECT_EQ(tax.p90, 0);
   EXPECT_TRUE(tax.parts.empty());
 }
@@ -224,7 +224,7 @@ TEST(ProjectedTaxes, PartsAndInteractionAddUpToTheTotal) {
   const ProjectedTax tax = tax_of("h100", plans()[0], load_mode("megatron-det"), true);
   double sum = tax.interaction;
   for (const CausePart& part : tax.parts) sum += part.ratio;
-  EXPECT_NEAR(sum, tax.likely, 1e-12);
+  EXPECT_NEAR(sum, tax.typical, 1e-12);
   EXPECT_LE(tax.p10, tax.p50);
   EXPECT_LE(tax.p50, tax.p90);
 }
@@ -235,26 +235,26 @@ TEST(ProjectedTaxes, LieInThePublishedRange) {
   // Large dense: about 4 % published, 3 to 7 % by the closed form (knowledge of Megatron's op catalog).
   const ProjectedTax dense =
       tax_of("h100", plan_of("llama3.1-405b", "dp4.tp8.pp9.vp7.cp2.sp.zero1", 252, 8192), no_fill);
-  EXPECT_GT(dense.likely, 0.01);
-  EXPECT_LT(dense.likely, 0.08);
+  EXPECT_GT(dense.typical, 0.01);
+  EXPECT_LT(dense.typical, 0.08);
   // Experts, fill on: +8.5 % (DeepSeek-V3, 256 GB200) to +17.4 % (a hybrid model) published.
   const TrainingPlan experts = plan_of("deepseek-v3", "dp64.pp4.vp4.ep64.zero1", 2048, 4096);
   const ProjectedTax filled = tax_of("gb200-nvl72", experts, load_mode("megatron-det"));
   const ProjectedTax unfilled = tax_of("gb200-nvl72", experts, no_fill);
-  EXPECT_GT(filled.likely, 0.05);
-  EXPECT_LT(filled.likely, 0.25);
-  EXPECT_LT(unfilled.likely, filled.likely);
+  EXPECT_GT(filled.typical, 0.05);
+  EXPECT_LT(filled.typical, 0.25);
+  EXPECT_LT(unfilled.typical, filled.typical);
 }
 
 TEST(ProjectedTaxes, LostOverlapCostsWhatItHadHidden) {
   const TrainingPlan plan = plan_of("llama3-70b", "dp4.tp8.pp2.sp.zero1", 64, 8192);
   const ProjectedTax kept = tax_of("h100", plan, load_mode("deterministic"));
   const ProjectedTax lost = tax_of("h100", plan, load_mode("deterministic"), true);
-  EXPECT_GT(lost.likely, kept.likely + 0.01);
+  EXPECT_GT(lost.typical, kept.typical + 0.01);
   TrainingPlan one =
       plan_of("llama3-8b", "dp8.zero1", 64, 8192);  // without tensor parallelism nothing was hidden
-  EXPECT_NEAR(tax_of("h100", one, load_mode("deterministic"), true).likely,
-              tax_of("h100", one, load_mode("deterministic")).likely, 1e-12);
+  EXPECT_NEAR(tax_of("h100", one, load_mode("deterministic"), true).typical,
+              tax_of("h100", one, load_mode("deterministic")).typical, 1e-12);
 }
 
 TEST(Plans, ImpossibleLayoutsGetOneSentence) {

@@ -25,9 +25,7 @@ CostRange read_range(MapReader& reader, const std::string& key) {
   return range;
 }
 
-double value_of(const CostRange& range, double uniform) {
-  return uniform < 0 ? range.likely : range.at(uniform);
-}
+double value_of(const CostRange& range, double uniform) { return range.at(uniform); }
 
 bool changed(const Mode& mode, const Mode& fast, Knob knob) {
   return knob_value(mode.knobs, knob) != knob_value(fast.knobs, knob);

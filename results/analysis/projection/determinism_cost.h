@@ -61,7 +61,7 @@ std::vector<CostCause> cost_causes(const Mode& mode, const Mode& fast);
 // The costs of the mode with the factors at `uniforms` of their ranges (one for each of kFactors); `only` limits them to one knob.
 inline constexpr int kFactors = 8;
 using FactorDraw = std::array<double, kFactors>;
-constexpr FactorDraw kLikely = {-1, -1, -1, -1, -1, -1, -1, -1};  // the likely values
+constexpr FactorDraw kMedian = {0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5};  // of each range
 DeterminismCost determinism_cost(const Mode& mode, const Mode& fast, Generation generation,
                                  const DeterminismRanges& ranges, const FactorDraw& uniforms,
                                  const std::string& only = "");

@@ -200,7 +200,8 @@ struct Traffic {
 Traffic tensor_traffic(const Situation& s) {
   const int tp = s.plan.layout.tp;
   if (tp == 1) return {};
-  const double bytes = 2 * s.plan.tokens() * static_cast<double>(s.plan.model.width);
+  const double bytes =
+      element_bytes(s.plan.precision) * s.plan.tokens() * static_cast<double>(s.plan.model.width);
   const GroupShape group = group_shape(s.machine, tp, 1);
   const auto once = [&](Collective collective) {
     return collective_seconds(s.machine, collective, bytes, group, s.determinism.algorithms);
@@ -226,7 +227,7 @@ double context_traffic(const Situation& s) {
   if (cp == 1) return 0;
   const Model& m = s.plan.model;
   const double kv = std::max(1.0, static_cast<double>(m.key_value_heads) / s.plan.layout.tp);
-  const double bytes = 2 * s.plan.tokens() * 2 * kv * static_cast<double>(m.head_width);
+  const double bytes = element_bytes(s.plan.precision) * s.plan.tokens() * 2 * kv * static_cast<double>(m.head_width);
   const GroupShape group = group_shape(s.machine, cp, s.plan.layout.tp);
   return static_cast<double>(cp - 1) * collective_seconds(s.machine, Collective::point_to_point,
                                                           bytes, group, s.determinism.algorithms);
@@ -243,11 +244,11 @@ double expert_traffic(const Situation& s) {
   const auto copies = static_cast<double>(moe.top_k);
   const double reached = domains * (1 - std::pow(1 - 1 / domains, copies));
   const double width = static_cast<double>(s.plan.model.width);
-  const double near = 2 * rows * copies * width;
+  const double near = element_bytes(s.plan.precision) * rows * copies * width;
   if (domains == 1)
     return 2 * collective_seconds(s.machine, Collective::all_to_all, near, group,
                                   s.determinism.algorithms);
-  const double far = 2 * rows * reached * width;
+  const double far = element_bytes(s.plan.precision) * rows * reached * width;
   return 2 * collective_seconds(s.machine, Collective::all_to_all, far, group,
                                 s.determinism.algorithms);
 }

@@ -64,16 +64,18 @@ ProjectedMemory projected_memory(const TrainingPlan& p) {
   const double shard =
       p.software.shard_ranks > 0 ? static_cast<double>(p.software.shard_ranks) : copies;
   ProjectedMemory memory;
-  memory.weights = held * 2 / (l.zero_stage == 3 ? shard : 1);
+  memory.weights = held * element_bytes(p.precision) / (l.zero_stage == 3 ? shard : 1);
   memory.gradients = held * p.software.gradient_bytes / (l.zero_stage >= 2 ? shard : 1);
-  memory.optimizer = held * 12 / (l.zero_stage >= 1 ? shard : 1);
+  // Two moments, and a copy in 32 bits of what is narrower.
+  memory.optimizer = held * (element_bytes(p.precision) == 4 ? 8 : 12) / (l.zero_stage >= 1 ? shard : 1);
   const Schedule schedule = make_schedule(schedule_request(p));
   const double layers = static_cast<double>(p.model.layers) / static_cast<double>(model_chunks(p));
   const bool moe = p.model.moe.has_value();
   int64_t chunks_alive = 0;
   for (int stage = 0; stage < schedule.stages; ++stage)
     chunks_alive = std::max(chunks_alive, peak_in_flight(schedule, stage));
-  memory.activations = static_cast<double>(chunks_alive) * layers * layer_activation_bytes(p, moe);
+  memory.activations = static_cast<double>(chunks_alive) * layers * layer_activation_bytes(p, moe) *
+                       element_bytes(p.precision) / 2;
   // A layer's own activations while it is computed again, and the logits with their gradient on the last stage.
   if (l.recompute == Recompute::full) {
     TrainingPlan once = p;

@@ -9,12 +9,6 @@
 namespace dettax {
 namespace {
 
-constexpr double kElementBytes = 2;  // activations, on accelerators
-
-double wide_bytes(Precision precision) {
-  return precision == Precision::fp32 || precision == Precision::tf32 ? 4 : kElementBytes;
-}
-
 double product_ratio(const Efficiency& efficiency, Precision precision) {
   if (precision == Precision::nvfp4) return efficiency.fp4_gemm_ratio;
   return is_narrow(precision) ? efficiency.fp8_gemm_ratio : efficiency.gemm_ratio;
@@ -58,7 +52,7 @@ double OpCost::roofline(double m, double n, double k, bool narrow) const {
   const double peak = wide ? machine_.bf16_flops : peak_;
   const double ratio = wide ? machine_.efficiency.gemm_ratio : ratio_;
   const double compute = flops / (peak * ratio) + machine_.efficiency.gemm_half_seconds / ratio;
-  const double bytes = wide_bytes(precision_) * (m * k + k * n + m * n);
+  const double bytes = element_bytes(precision_) * (m * k + k * n + m * n);
   const double memory =
       bytes / (machine_.memory_bytes_per_second * machine_.efficiency.memory_ratio);
   return std::max(compute, memory) + machine_.efficiency.kernel_seconds;
@@ -82,7 +76,7 @@ double OpCost::batched_product(double count, double m, double n, double k) const
   const double flops = 2 * count * m * n * k;
   const double compute = flops / (machine_.bf16_flops * machine_.efficiency.gemm_ratio) +
                          machine_.efficiency.gemm_half_seconds / machine_.efficiency.gemm_ratio;
-  const double bytes = kElementBytes * count * (m * k + k * n + m * n);
+  const double bytes = 2 * count * (m * k + k * n + m * n);
   const double memory =
       bytes / (machine_.memory_bytes_per_second * machine_.efficiency.memory_ratio);
   return std::max(compute, memory) + machine_.efficiency.kernel_seconds;
@@ -92,7 +86,7 @@ double OpCost::grouped_product(double count, double m, double n, double k) const
   const double compute =
       2 * count * m * n * k / (peak_ * ratio_ * machine_.efficiency.expert_ratio) +
       machine_.efficiency.gemm_half_seconds / ratio_;
-  const double bytes = wide_bytes(precision_) * count * (m * k + k * n + m * n);
+  const double bytes = element_bytes(precision_) * count * (m * k + k * n + m * n);
   const double memory =
       bytes / (machine_.memory_bytes_per_second * machine_.efficiency.memory_ratio);
   return std::max(compute, memory) + machine_.efficiency.kernel_seconds;
@@ -119,7 +113,8 @@ double OpCost::attention_backward(double tokens, double length, double width) co
   return flash(flops, machine_.efficiency.attention_backward_ratio) * factor;
 }
 
-double OpCost::pass(double bytes) const {
+double OpCost::pass(double bytes_of_16_bits) const {
+  const double bytes = bytes_of_16_bits * element_bytes(precision_) / 2;
   if (const auto read = measured("elementwise", Order::arrival, bytes, 1)) return *read;
   const Efficiency& e = machine_.efficiency;
   return bytes * e.memory_passes_ratio / (machine_.memory_bytes_per_second * e.memory_ratio) +
@@ -127,11 +122,12 @@ double OpCost::pass(double bytes) const {
 }
 
 double OpCost::conversion(double elements) const {
-  return narrow_ ? pass(elements * (kElementBytes + 2)) : 0;
+  return narrow_ ? pass(elements * 4) : 0;
 }
 
-double OpCost::fill(double bytes) const {
+double OpCost::fill(double bytes_of_16_bits) const {
   if (!situation_.determinism.memory_fill) return 0;
+  const double bytes = bytes_of_16_bits * element_bytes(precision_) / 2;
   const double bandwidth = machine_.memory_bytes_per_second * machine_.efficiency.memory_ratio;
   return situation_.determinism.fill_seconds + bytes / bandwidth;
 }

@@ -32,12 +32,12 @@ class OpCost {
   double grouped_product(double count, double m, double n, double k) const;
   double attention_forward(double tokens, double length, double width) const;
   double attention_backward(double tokens, double length, double width) const;
-  // A pass that moves this much through memory.
-  double pass(double bytes) const;
+  // A pass that would move this much through memory if elements had 16 bits.
+  double pass(double bytes_of_16_bits) const;
   // What a narrow product's operand costs to convert, twice: as it is and transposed.
   double conversion(double elements) const;
   // Filling the buffer of an output before it is written.
-  double fill(double bytes) const;
+  double fill(double bytes_of_16_bits) const;
 
  private:
   // Measured in this order, else in the fast one times `factor`.

@@ -86,7 +86,7 @@ std::string projections_json(const Machine& machine, const std::vector<Projected
     entry["mode"] = one.mode;
     entry["fast"] = step_json(one.tax.fast);
     entry["deterministic"] = step_json(one.tax.deterministic);
-    Json tax = {{"likely_ratio", one.tax.likely}, {"p10_ratio", one.tax.p10},
+    Json tax = {{"typical_ratio", one.tax.typical}, {"p10_ratio", one.tax.p10},
                 {"p50_ratio", one.tax.p50},       {"p90_ratio", one.tax.p90},
                 {"draws", one.tax.draws},         {"interaction_ratio", one.tax.interaction}};
     tax["parts"] = Json::array();

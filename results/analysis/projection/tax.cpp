@@ -57,12 +57,12 @@ ProjectedTax project_tax(const TaxRequest& request) {
   ProjectedTax tax;
   tax.draws = request.draws;
   tax.fast = projector.noisy(DeterminismCost{});
-  tax.deterministic = projector.noisy(projector.cost(kLikely));
-  tax.likely = tax.deterministic.step_seconds / tax.fast.step_seconds - 1;
+  tax.deterministic = projector.noisy(projector.cost(kMedian));
+  tax.typical = tax.deterministic.step_seconds / tax.fast.step_seconds - 1;
   const double quiet = projector.quiet(DeterminismCost{});
-  tax.interaction = tax.likely;
+  tax.interaction = tax.typical;
   for (const CostCause& cause : projector.causes()) {
-    const double ratio = projector.quiet(projector.cost(kLikely, cause.name)) / quiet - 1;
+    const double ratio = projector.quiet(projector.cost(kMedian, cause.name)) / quiet - 1;
     tax.parts.push_back({cause, ratio});
     tax.interaction -= ratio;
   }
@@ -73,7 +73,7 @@ ProjectedTax project_tax(const TaxRequest& request) {
     taxes.push_back(
         projector.quiet(projector.cost(draw(request.jitter, static_cast<uint64_t>(k)))) / quiet -
         1);
-  if (taxes.empty()) taxes.push_back(tax.likely);
+  if (taxes.empty()) taxes.push_back(tax.typical);
   std::sort(taxes.begin(), taxes.end());
   tax.p10 = quantile(taxes, 0.1);
   tax.p50 = quantile(taxes, 0.5);

@@ -12,10 +12,10 @@ struct CausePart {
   double ratio = 0;  // added to the fast step by this knob alone, of the fast step
 };
 struct ProjectedTax {
-  double likely = 0;                 // with every factor at its likely value
+  double typical = 0;                // with every factor at the median of its range
   double p10 = 0, p50 = 0, p90 = 0;  // over draws of the factors
   int draws = 0;
-  std::vector<CausePart> parts;  // largest first; with `interaction` they add up to `likely`
+  std::vector<CausePart> parts;  // largest first; with `interaction` they add up to `typical`
   double interaction = 0;
   Projection fast, deterministic;
 };

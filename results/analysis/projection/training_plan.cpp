@@ -58,6 +58,10 @@ Reason unusable_schedule(const TrainingPlan& p) {
 
 }  // namespace
 
+double element_bytes(Precision precision) {
+  return precision == Precision::fp32 || precision == Precision::tf32 ? 4 : 2;
+}
+
 int64_t model_chunks(const TrainingPlan& plan) {
   switch (plan.schedule) {
     case ScheduleKind::interleaved:

@@ -46,6 +46,9 @@ struct TrainingPlan {
   bool data_sharded() const { return layout.zero_stage > 0; }
 };
 
+// Of an activation, and of a weight as products take it.
+double element_bytes(Precision precision);
+
 // Why no step can be laid out like this, in one sentence that says what would do; nothing if it can.
 std::optional<std::string> plan_refusal(const TrainingPlan& plan);
 // Layers of each chunk, chunk c of stage s at place c * pp + s of the model; the ends, which also hold the token tables, get fewer.
