@@ -19,7 +19,8 @@ using testing::TemporaryFolder;
 
 TEST(ProjectCommand, GivesTheSameBytesTwiceAndOthersForAnotherSeed) {
   const TemporaryFolder folder;
-  const std::string command = "project llama3-70b --layout dp4.tp8.pp4.sp.zero1 --mode megatron-det ";
+  const std::string command =
+      "project llama3-70b --layout dp4.tp8.pp4.sp.zero1 --mode megatron-det ";
   const Outcome first = run_program(folder.path(), command);
   EXPECT_EQ(first.exit_code, 0) << first.err;
   EXPECT_THAT(first.out, HasSubstr("Simulated, not measured"));
@@ -31,17 +32,21 @@ TEST(ProjectCommand, ValidatesAgainstEveryPublishedTable) {
   const TemporaryFolder folder;
   const Outcome result = run_program(folder.path(), "project --validate --json validation.json");
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  for (const char* part : {"megatron_sc21/a100", "dgxc_benchmarking/h100", "torchtitan", "never judged", "left out"})
+  for (const char* part :
+       {"megatron_sc21/a100", "dgxc_benchmarking/h100", "torchtitan", "never judged", "left out"})
     EXPECT_THAT(result.out, HasSubstr(part));
-  EXPECT_THAT(testing::read_text(folder.path() / "validation.json"), HasSubstr("\"schema_version\": 1"));
+  EXPECT_THAT(testing::read_text(folder.path() / "validation.json"),
+              HasSubstr("\"schema_version\": 1"));
 }
 
 TEST(DecideCommand, AnswersInASentenceAndAsksForWhatNobodyHas) {
   const TemporaryFolder folder;
-  const Outcome answer = run_program(folder.path(), "decide -C gpus=4096 -C run_hours=1440 -C overhead_ratio=0.04");
+  const Outcome answer =
+      run_program(folder.path(), "decide -C gpus=4096 -C run_hours=1440 -C overhead_ratio=0.04");
   EXPECT_EQ(answer.exit_code, 0) << answer.err;
   EXPECT_THAT(answer.out, HasSubstr("Run deterministically in windows"));
-  EXPECT_THAT(run_program(folder.path(), "decide").out, HasSubstr("asked for, since nobody but you has it: gpus"));
+  EXPECT_THAT(run_program(folder.path(), "decide").out,
+              HasSubstr("asked for, since nobody but you has it: gpus"));
 }
 
 TEST(ProjectAndDecide, BadInputIsOneLineOnStandardErrorAndExitCodeTwo) {
@@ -50,14 +55,15 @@ TEST(ProjectAndDecide, BadInputIsOneLineOnStandardErrorAndExitCodeTwo) {
     const char* words;
   };
   const TemporaryFolder folder;
-  for (const Bad& bad : std::vector<Bad>{{"project", "which model?"},
-                                         {"project llama3-70b --layout tp7", "heads 64 is not divisible by tp 7"},
-                                         {"project llama3-70b --cluster h1000", "did you mean"},
-                                         {"project llama3-70b --precision nvfp4", "peak_flops has nothing for nvfp4"},
-                                         {"project llama3-70b --op-table missing.csv", "missing.csv"},
-                                         {"project llama3-70b --mbs 0", "--mbs"},
-                                         {"decide -C price_per_gpu_hour=-1", "price_per_gpu_hour"},
-                                         {"decide -C gpus", "key=value"}}) {
+  for (const Bad& bad : std::vector<Bad>{
+           {"project", "which model?"},
+           {"project llama3-70b --layout tp7", "heads 64 is not divisible by tp 7"},
+           {"project llama3-70b --cluster h1000", "did you mean"},
+           {"project llama3-70b --precision nvfp4", "peak_flops has nothing for nvfp4"},
+           {"project llama3-70b --op-table missing.csv", "missing.csv"},
+           {"project llama3-70b --mbs 0", "--mbs"},
+           {"decide -C price_per_gpu_hour=-1", "price_per_gpu_hour"},
+           {"decide -C gpus", "key=value"}}) {
     const Outcome result = run_program(folder.path(), bad.arguments);
     EXPECT_EQ(result.exit_code, 2) << bad.arguments;
     EXPECT_EQ(result.out, "") << bad.arguments;
@@ -68,7 +74,8 @@ TEST(ProjectAndDecide, BadInputIsOneLineOnStandardErrorAndExitCodeTwo) {
 
 TEST(ProjectCommand, ATableWithoutAnOperationIsRefusedByName) {
   const TemporaryFolder folder;
-  std::ofstream(folder.path() / "ops.csv") << "op,precision,mode,m,n,k,seconds\ngemm,bf16,fast,8192,8192,8192,0.002\n";
+  std::ofstream(folder.path() / "ops.csv")
+      << "op,precision,mode,m,n,k,seconds\ngemm,bf16,fast,8192,8192,8192,0.002\n";
   const Outcome result = run_program(folder.path(), "project llama3-8b --op-table ops.csv");
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, HasSubstr("has no attention_forward, attention_backward in bf16"));

@@ -227,7 +227,8 @@ double context_traffic(const Situation& s) {
   if (cp == 1) return 0;
   const Model& m = s.plan.model;
   const double kv = std::max(1.0, static_cast<double>(m.key_value_heads) / s.plan.layout.tp);
-  const double bytes = element_bytes(s.plan.precision) * s.plan.tokens() * 2 * kv * static_cast<double>(m.head_width);
+  const double bytes = element_bytes(s.plan.precision) * s.plan.tokens() * 2 * kv *
+                       static_cast<double>(m.head_width);
   const GroupShape group = group_shape(s.machine, cp, s.plan.layout.tp);
   return static_cast<double>(cp - 1) * collective_seconds(s.machine, Collective::point_to_point,
                                                           bytes, group, s.determinism.algorithms);

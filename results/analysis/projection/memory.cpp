@@ -67,7 +67,8 @@ ProjectedMemory projected_memory(const TrainingPlan& p) {
   memory.weights = held * element_bytes(p.precision) / (l.zero_stage == 3 ? shard : 1);
   memory.gradients = held * p.software.gradient_bytes / (l.zero_stage >= 2 ? shard : 1);
   // Two moments, and a copy in 32 bits of what is narrower.
-  memory.optimizer = held * (element_bytes(p.precision) == 4 ? 8 : 12) / (l.zero_stage >= 1 ? shard : 1);
+  memory.optimizer =
+      held * (element_bytes(p.precision) == 4 ? 8 : 12) / (l.zero_stage >= 1 ? shard : 1);
   const Schedule schedule = make_schedule(schedule_request(p));
   const double layers = static_cast<double>(p.model.layers) / static_cast<double>(model_chunks(p));
   const bool moe = p.model.moe.has_value();

@@ -121,9 +121,7 @@ double OpCost::pass(double bytes_of_16_bits) const {
          e.kernel_seconds;
 }
 
-double OpCost::conversion(double elements) const {
-  return narrow_ ? pass(elements * 4) : 0;
-}
+double OpCost::conversion(double elements) const { return narrow_ ? pass(elements * 4) : 0; }
 
 double OpCost::fill(double bytes_of_16_bits) const {
   if (!situation_.determinism.memory_fill) return 0;

@@ -87,8 +87,8 @@ std::string projections_json(const Machine& machine, const std::vector<Projected
     entry["fast"] = step_json(one.tax.fast);
     entry["deterministic"] = step_json(one.tax.deterministic);
     Json tax = {{"typical_ratio", one.tax.typical}, {"p10_ratio", one.tax.p10},
-                {"p50_ratio", one.tax.p50},       {"p90_ratio", one.tax.p90},
-                {"draws", one.tax.draws},         {"interaction_ratio", one.tax.interaction}};
+                {"p50_ratio", one.tax.p50},         {"p90_ratio", one.tax.p90},
+                {"draws", one.tax.draws},           {"interaction_ratio", one.tax.interaction}};
     tax["parts"] = Json::array();
     for (const CausePart& part : one.tax.parts)
       tax["parts"].push_back({{"cause", part.cause.name}, {"ratio", part.ratio}});

@@ -21,7 +21,8 @@ double send_seconds(const Situation& s) {
   const Layout& l = s.plan.layout;
   if (l.pp == 1) return 0;
   const double cut = l.sequence_parallel ? l.tp : 1;
-  const double bytes = element_bytes(s.plan.precision) * s.plan.tokens() * static_cast<double>(s.plan.model.width) / cut;
+  const double bytes = element_bytes(s.plan.precision) * s.plan.tokens() *
+                       static_cast<double>(s.plan.model.width) / cut;
   const GroupShape group = group_shape(s.machine, 2, s.plan.ranks() / l.pp);
   return collective_seconds(s.machine, Collective::point_to_point, bytes, group,
                             s.determinism.algorithms);
