@@ -1,4 +1,5 @@
 #include <cmath>
+#include <fstream>
 #include <numeric>
 
 #include <gmock/gmock.h>
@@ -307,6 +308,32 @@ TEST(OpTables, ReadingsAreInterpolatedByWorkAndReplaceTheRoofline) {
   slow.add("gemm", "bf16", "fast", 1e12, 1.0);
   EXPECT_GT(simulate(Situation{machine, plan, kFast, &slow}).step_seconds,
             10 * seconds(machine, plan));
+}
+
+TEST(OpTables, KernelBenchesAreReadAsTheyAreWritten) {
+  const std::string path = ::testing::TempDir() + "/kernel_bench.json";
+  std::ofstream(path) << R"({"benchmarks": [
+    {"name": "linear/forward/static/model:gpt2/tokens:256/inputs:768/outputs:768/min_time:0.200/manual_time",
+     "run_type": "iteration", "real_time": 2.0, "time_unit": "ms"},
+    {"name": "linear/weight_gradient/ordered/model:gpt2/tokens:256/inputs:768/outputs:768/min_time:0.200/manual_time",
+     "run_type": "iteration", "real_time": 3.0, "time_unit": "ms"},
+    {"name": "attention_forward/gpt2_B4T64/real_time", "run_type": "iteration", "real_time": 400, "time_unit": "us",
+     "flops_per_second": 1e11},
+    {"name": "attention_backward/gpt2_B4T64/ordered/real_time", "run_type": "iteration", "real_time": 900,
+     "time_unit": "us", "flops_per_second": 1e11},
+    {"name": "add/gpt2_B4T64/real_time", "run_type": "iteration", "real_time": 70, "time_unit": "us",
+     "bytes_per_second": 3e10},
+    {"name": "somebody_elses/1", "run_type": "iteration", "real_time": 1, "time_unit": "ns"}]})";
+  const OpTable table = OpTable::read(path);
+  EXPECT_EQ(table.size(), 6U);  // the forward product serves two modes
+  const double work = 2.0 * 256 * 768 * 768;
+  EXPECT_NEAR(table.seconds("gemm", "fp32", "fast", work).value(), 2e-3, 1e-12);
+  EXPECT_NEAR(table.seconds("weight_product", "fp32", "ordered", work).value(), 3e-3, 1e-12);
+  EXPECT_NEAR(table.seconds("attention_forward", "fp32", "fast", 4e7).value(), 400e-6, 1e-12);
+  EXPECT_NEAR(table.seconds("attention_backward", "fp32", "ordered", 9e7).value(), 900e-6, 1e-12);
+  EXPECT_NEAR(table.seconds("elementwise", "fp32", "fast", 2.1e6).value(), 70e-6, 1e-12);
+  std::ofstream(path) << "{\"benchmarks\": []}";
+  EXPECT_THROW(OpTable::read(path), Error);
 }
 
 TEST(Machines, EveryOneShippedIsReadAndHasItsSources) {

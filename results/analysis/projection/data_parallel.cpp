@@ -223,8 +223,8 @@ double optimizer_seconds(const Situation& s) {
   const double own = s.plan.data_sharded() ? held / (static_cast<double>(l.dp) * l.cp) : held;
   const GroupShape group = group_shape(s.machine, s.plan.ranks(), 1);
   const double norm = seconds(s, Collective::all_reduce, 4, group);
-  return cost.pass(own * kStateBytes) + cost.pass(own * 4) + norm +
-         cost.pass(own * s.determinism.digest_bytes);
+  return cost.move(own * kStateBytes) + cost.move(own * 4) + norm +
+         cost.move(own * s.determinism.digest_bytes);
 }
 
 }  // namespace dettax

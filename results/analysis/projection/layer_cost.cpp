@@ -1,7 +1,8 @@
 #include "results/analysis/projection/layer_cost.h"
 
 #include <algorithm>
-#include <cmath>
+
+#include "results/analysis/projection/layer_traffic.h"
 
 namespace dettax {
 namespace {
@@ -192,68 +193,6 @@ class LayerWork {
   Sums sums_;
 };
 
-struct Traffic {
-  double forward = 0, backward = 0,
-         backward_bulk = 0;  // bulk: beside products that do not wait for it
-};
-
-Traffic tensor_traffic(const Situation& s) {
-  const int tp = s.plan.layout.tp;
-  if (tp == 1) return {};
-  const double bytes =
-      element_bytes(s.plan.precision) * s.plan.tokens() * static_cast<double>(s.plan.model.width);
-  const GroupShape group = group_shape(s.machine, tp, 1);
-  const auto once = [&](Collective collective) {
-    return collective_seconds(s.machine, collective, bytes, group, s.determinism.algorithms);
-  };
-  if (!s.plan.layout.sequence_parallel) {
-    const double reduce = 2 * once(Collective::all_reduce);
-    return {reduce, 0, reduce};
-  }
-  const double gather = once(Collective::all_gather);
-  const double scatter = once(Collective::reduce_scatter);
-  return {2 * (gather + scatter), 2 * gather, 2 * (gather + scatter)};
-}
-
-// What stays of traffic beside work that hides a share of itself, and what hidden traffic costs that work.
-double exposed(const Situation& s, double traffic, double work) {
-  const double hidden = std::min(traffic, s.machine.efficiency.tensor_overlap_ratio * work);
-  return traffic - hidden + s.machine.efficiency.interference_ratio * hidden;
-}
-
-// Keys and values of the other ranks' tokens, each step of a ring beside the attention of the one before.
-double context_traffic(const Situation& s) {
-  const int cp = s.plan.layout.cp;
-  if (cp == 1) return 0;
-  const Model& m = s.plan.model;
-  const double kv = std::max(1.0, static_cast<double>(m.key_value_heads) / s.plan.layout.tp);
-  const double bytes = element_bytes(s.plan.precision) * s.plan.tokens() * 2 * kv *
-                       static_cast<double>(m.head_width);
-  const GroupShape group = group_shape(s.machine, cp, s.plan.layout.tp);
-  return static_cast<double>(cp - 1) * collective_seconds(s.machine, Collective::point_to_point,
-                                                          bytes, group, s.determinism.algorithms);
-}
-
-// To the experts and back, once each way. A token goes to a domain once, whatever number of its experts are there.
-double expert_traffic(const Situation& s) {
-  const int ep = s.plan.layout.ep;
-  if (ep == 1) return 0;
-  const Moe& moe = *s.plan.model.moe;
-  const double rows = s.plan.tokens() / (s.plan.layout.sequence_parallel ? s.plan.layout.tp : 1);
-  const GroupShape group = group_shape(s.machine, ep, 1);
-  const auto domains = static_cast<double>(group.domains());
-  const auto copies = static_cast<double>(moe.top_k);
-  const double reached = domains * (1 - std::pow(1 - 1 / domains, copies));
-  const double width = static_cast<double>(s.plan.model.width);
-  const double near = element_bytes(s.plan.precision) * rows * copies * width;
-  if (domains == 1)
-    return 2 * collective_seconds(s.machine, Collective::all_to_all, near, group,
-                                  s.determinism.algorithms);
-  const double far = element_bytes(s.plan.precision) * rows * reached * width;
-  return 2 * collective_seconds(s.machine, Collective::all_to_all, far, group,
-                                s.determinism.algorithms);
-}
-
 LayerTimes with_traffic(const Situation& s, const Sums& w, bool moe_layer) {
   const Software& software = s.plan.software;
   const DeterminismCost& d = s.determinism;
@@ -264,17 +203,17 @@ LayerTimes with_traffic(const Situation& s, const Sums& w, bool moe_layer) {
   const double launch = s.machine.efficiency.launch_seconds;
   t.forward = std::max(t.forward, launch * w.forward_kernels);
   t.backward_input += std::max(0.0, launch * w.backward_kernels - t.backward());
-  const Traffic tensor = tensor_traffic(s);
+  const TensorTraffic tensor = tensor_traffic(s);
   const double backward_products = w.input_products + w.weight_products;
   const bool all_hidden = software.tensor_overlap && d.tensor_overlap;
   const double forward_exposed =
-      all_hidden ? exposed(s, tensor.forward, w.forward_products) : tensor.forward;
+      all_hidden ? exposed_traffic(s, tensor.forward, w.forward_products) : tensor.forward;
   t.forward += forward_exposed;
   const double bulk_exposed = software.bulk_overlap
-                                  ? exposed(s, tensor.backward_bulk, backward_products)
+                                  ? exposed_traffic(s, tensor.backward_bulk, backward_products)
                                   : tensor.backward_bulk;
   const double backward_exposed =
-      all_hidden ? exposed(s, tensor.backward + tensor.backward_bulk, backward_products)
+      all_hidden ? exposed_traffic(s, tensor.backward + tensor.backward_bulk, backward_products)
                  : tensor.backward + bulk_exposed;
   t.backward_input += backward_exposed;
   const double context = context_traffic(s);

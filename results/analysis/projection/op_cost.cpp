@@ -114,7 +114,10 @@ double OpCost::attention_backward(double tokens, double length, double width) co
 }
 
 double OpCost::pass(double bytes_of_16_bits) const {
-  const double bytes = bytes_of_16_bits * element_bytes(precision_) / 2;
+  return move(bytes_of_16_bits * element_bytes(precision_) / 2);
+}
+
+double OpCost::move(double bytes) const {
   if (const auto read = measured("elementwise", Order::arrival, bytes, 1)) return *read;
   const Efficiency& e = machine_.efficiency;
   return bytes * e.memory_passes_ratio / (machine_.memory_bytes_per_second * e.memory_ratio) +

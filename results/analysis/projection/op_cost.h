@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include "results/analysis/projection/determinism_cost.h"
@@ -34,6 +35,8 @@ class OpCost {
   double attention_backward(double tokens, double length, double width) const;
   // A pass that would move this much through memory if elements had 16 bits.
   double pass(double bytes_of_16_bits) const;
+  // One that moves so many bytes.
+  double move(double bytes) const;
   // What a narrow product's operand costs to convert, twice: as it is and transposed.
   double conversion(double elements) const;
   // Filling the buffer of an output before it is written.

@@ -1,5 +1,6 @@
 #include "results/analysis/projection/op_table.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -46,7 +47,8 @@ OpTable OpTable::read_csv(const std::string& path) {
 
 void OpTable::add(const std::string& op, const std::string& precision, const std::string& mode,
                   double work, double seconds) {
-  readings_[key_of(op, precision, mode)][work] = seconds;
+  const auto [place, fresh] = readings_[key_of(op, precision, mode)].try_emplace(work, seconds);
+  if (!fresh) place->second = std::min(place->second, seconds);
 }
 
 size_t OpTable::size() const {

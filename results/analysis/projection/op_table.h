@@ -24,6 +24,7 @@ class OpTable {
   // By the ending of the file's name.
   static OpTable read(const std::string& path);
 
+  // Of several readings of the same work the shortest counts: it was disturbed least.
   void add(const std::string& op, const std::string& precision, const std::string& mode,
            double work, double seconds);
   // Nothing if the operation was never measured in that precision and mode. Outside the measured range the rate of the nearest reading

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+
 #include "results/analysis/projection/data_parallel.h"
 #include "results/analysis/projection/jitter.h"
 #include "results/analysis/projection/layer_cost.h"
