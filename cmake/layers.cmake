@@ -19,7 +19,8 @@ set(may_harness/evidence harness/base harness/plan harness/device harness/train 
 set(may_harness/launch harness/base harness/plan harness/device harness/comm harness/train results profiles harness/measure
                        harness/evidence)
 set(may_exporters harness/base harness/plan results)
-set(may_suites harness/base harness/plan harness/device harness/comm harness/train harness/measure results results/analysis)
+set(may_suites harness/base harness/plan harness/device harness/comm harness/train harness/measure harness/launch results
+               results/analysis)
 set(may_harness/cli ${folders})
 
 function(folder_of path out)
