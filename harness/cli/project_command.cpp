@@ -23,7 +23,7 @@ namespace {
 
 Yaml from_flag(const std::string& flag, const std::string& value) {
   Yaml node = yaml_scalar(value);
-  set_origin(node, "the command line", flag);
+  set_origin(node, flag, flag);
   return node;
 }
 

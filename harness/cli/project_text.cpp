@@ -61,6 +61,7 @@ void write_case(std::ostream& out, const Machine& machine, const ProjectedCase& 
       format_signed_percent(tax.typical), format_signed_percent(tax.p10),
       format_signed_percent(tax.p90), tax.draws);
   for (const CausePart& part : tax.parts) {
+    if (part.ratio < 5e-5) continue;  // nothing of it in this model
     out << fmt::format("    {:<16} {:>8}  {}\n", part.cause.name,
                        format_signed_percent(part.ratio, 2), part_word(part.cause.part));
   }

@@ -62,6 +62,7 @@ TEST(ProjectAndDecide, BadInputIsOneLineOnStandardErrorAndExitCodeTwo) {
            {"project llama3-70b --precision nvfp4", "peak_flops has nothing for nvfp4"},
            {"project llama3-70b --op-table missing.csv", "missing.csv"},
            {"project llama3-70b --mbs 0", "--mbs"},
+           {"project llama3-70b --schedule dualpip", "--schedule: must be one of"},
            {"decide -C price_per_gpu_hour=-1", "price_per_gpu_hour"},
            {"decide -C gpus", "key=value"}}) {
     const Outcome result = run_program(folder.path(), bad.arguments);
