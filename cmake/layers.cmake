@@ -18,7 +18,7 @@ set(may_harness/evidence harness/base harness/plan harness/device harness/train 
 set(may_harness/launch harness/base harness/plan harness/device harness/comm harness/train results profiles harness/measure
                        harness/evidence)
 set(may_exporters harness/base harness/plan results)
-set(may_suites harness/base harness/plan harness/device harness/comm harness/train harness/measure results)
+set(may_suites harness/base harness/plan harness/device harness/comm harness/train harness/measure results profiles)
 set(may_harness/cli ${folders})
 
 function(folder_of path out)
