@@ -70,6 +70,7 @@ std::vector<std::string> notes_of(const Trace& trace, const TraceSummary& summar
   if (trace.world_size > 1 && summary.communications == 0)
     note("is of " + std::to_string(trace.world_size) +
          " ranks, and no work in it is known to communicate");
+  for (const std::string& told : trace.notes) note(told);
   return notes;
 }
 

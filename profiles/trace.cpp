@@ -5,11 +5,20 @@
 
 namespace dettax {
 
-const char* to_string(Category category) {
-  static constexpr std::array<const char*, kCategoryCount> kNames{
-      "compute",     "fill",     "communication", "copy",     "memset",     "launch",
-      "synchronize", "allocate", "api",           "profiler", "annotation", "op"};
-  return kNames[static_cast<size_t>(category)];
+namespace {
+
+constexpr std::array<const char*, kCategoryCount> kNames{
+    "compute",     "fill",     "communication", "copy",     "memset",     "launch",
+    "synchronize", "allocate", "api",           "profiler", "annotation", "op"};
+
+}  // namespace
+
+const char* to_string(Category category) { return kNames[static_cast<size_t>(category)]; }
+
+std::optional<Category> category_named(std::string_view name) {
+  const auto found = std::find(kNames.begin(), kNames.end(), name);
+  if (found == kNames.end()) return std::nullopt;
+  return static_cast<Category>(found - kNames.begin());
 }
 
 void sort_spans(Trace& trace) {

@@ -31,6 +31,7 @@ enum class Category : uint8_t {
 inline constexpr int kCategoryCount = static_cast<int>(Category::op) + 1;
 
 const char* to_string(Category category);
+std::optional<Category> category_named(std::string_view name);
 constexpr bool is_work(Category category) { return category <= Category::memset; }
 constexpr bool is_range(Category category) { return category >= Category::annotation; }
 
@@ -103,7 +104,8 @@ struct Trace {
   std::vector<Span> spans;  // in order of (start, longest first)
   std::vector<StepMark> steps;
   Losses losses;
-  int64_t events = 0;  // that the file held and could be read, of whatever kind
+  std::vector<std::string> notes;  // what the importer met that limits what can be said
+  int64_t events = 0;              // that the file held and could be read, of whatever kind
 };
 
 // Puts spans and marks into the order that Trace promises.

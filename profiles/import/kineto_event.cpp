@@ -29,6 +29,7 @@ Field argument_field(std::string_view key) {
     case 3:
       return key == "Seq" ? &KinetoEvent::sequence : nullptr;
     case 4:
+      if (key == "name") return &KinetoEvent::own_name;
       return key == "path" ? &KinetoEvent::path : nullptr;
     case 5:
       return key == "bytes" || key == "Bytes" ? &KinetoEvent::bytes : nullptr;
@@ -37,6 +38,8 @@ Field argument_field(std::string_view key) {
       return key == "device" ? &KinetoEvent::device : nullptr;
     case 7:
       return key == "ordinal" ? &KinetoEvent::ordinal : nullptr;
+    case 8:
+      return key == "category" ? &KinetoEvent::own_category : nullptr;
     case 10:
       return key == "Group size" ? &KinetoEvent::group_size : nullptr;
     case 11:

@@ -10,7 +10,7 @@ struct KinetoEvent {
   // of "args"
   JsonToken correlation, stream, device, bytes;
   JsonToken collective, group, group_ranks, group_size, sequence;
-  JsonToken path, ordinal;  // this project's own
+  JsonToken path, ordinal, own_category, own_name;  // this project's own
 };
 
 // Reads the object at the cursor. False: the cursor tells why and where.

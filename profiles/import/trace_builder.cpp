@@ -139,6 +139,14 @@ std::optional<std::string> KinetoTraceBuilder::add_times(const KinetoEvent& even
   return std::nullopt;
 }
 
+void KinetoTraceBuilder::take_own_arguments(const KinetoEvent& event, Span& span) {
+  if (!event.own_name.text.empty()) span.name = name_of(event.own_name);
+  if (const auto category = category_named(event.own_category.text)) span.category = *category;
+  if (event.path.text.empty()) return;
+  span.path = trace_.paths.intern(unescaped(event.path));
+  span.ordinal = static_cast<uint32_t>(integer_of(event.ordinal.text).value_or(0));
+}
+
 std::optional<std::string> KinetoTraceBuilder::add(const KinetoEvent& event) {
   ++trace_.events;
   const Kind kind = kind_of(event.category.text);
@@ -160,10 +168,7 @@ std::optional<std::string> KinetoTraceBuilder::add(const KinetoEvent& event) {
     span.correlation = static_cast<uint64_t>(integer_of(event.correlation.text).value_or(0));
   span.bytes = integer_of(event.bytes.text).value_or(0);
   if (device) span.collective = collective_of(event, span.name);
-  if (own_ && !event.path.text.empty()) {
-    span.path = trace_.paths.intern(unescaped(event.path));
-    span.ordinal = static_cast<uint32_t>(integer_of(event.ordinal.text).value_or(0));
-  }
+  if (own_) take_own_arguments(event, span);
   if (kind == Kind::annotation) {
     if (const auto index = step_index_of(trace_.names[span.name], options_.step_name)) {
       trace_.steps.push_back({*index, span.start_ns, span.end_ns});

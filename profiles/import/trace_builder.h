@@ -38,6 +38,7 @@ class KinetoTraceBuilder {
   uint32_t stream_of(std::string_view key, Stream (*make)(const KinetoEvent&),
                      const KinetoEvent& event);
   uint32_t collective_of(const KinetoEvent& event, uint32_t name);
+  void take_own_arguments(const KinetoEvent& event, Span& span);
   void undo_host_export();
 
   ImportOptions options_;
