@@ -46,9 +46,10 @@ class Reader {
         window_.discard(at.at());
         return true;
       }
-      if (at.fault() == JsonCursor::Fault::ran_out && window_.extend()) continue;
       const bool ended = at.fault() == JsonCursor::Fault::ran_out;
-      note(window_.offset() + (at.at() - window_.begin()), what, ended);
+      const int64_t offset = window_.offset() + (at.at() - window_.begin());
+      if (ended && window_.extend()) continue;  // which moves the text, and with it the place
+      note(offset, what, ended);
       return false;
     }
   }
