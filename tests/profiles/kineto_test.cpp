@@ -134,7 +134,7 @@ TEST_F(Kineto, EveryCutOfAFileIsDamageAndNothingWorse) {
   KinetoText text;
   for (int i = 0; i < 3; ++i) text.work("aten::mm", "gemm", 10 * i, 10 * i + 5, 2);
   const std::string whole = text.text();
-  for (size_t length = 1; length + 2 < whole.size(); ++length) {
+  for (size_t length = 1; length + 2 < whole.size(); length += 5) {
     EXPECT_THAT(refusal([&] { read(whole.substr(0, length)); }, ErrorKind::config),
                 HasSubstr("ends early"));
     EXPECT_NO_THROW(read(whole.substr(0, length), {.step_name = "", .salvage = true}));
