@@ -71,7 +71,7 @@ TEST_F(AttributeCommand, SaysInOneLineWhatIsWrong) {
             "dettax: blind.json: holds 6 launches and no kernel: the profiler could not see the "
             "device; nothing can be attributed\n"},
            {"fast.json cut.json", 2,
-            "dettax: cut.json: is damaged at byte 900, in event 4: the file ends early; --salvage "
+            "dettax: cut.json: is damaged at byte 900, in event 5: the file ends early; --salvage "
             "takes what can be read of it\n"},
            {"fast.json none.json", 2,
             "dettax: none.json: cannot be read: No such file or directory\n"},
