@@ -42,6 +42,7 @@ class RowTable {
 
   // Each occurrence of a path on its own, or all of them together.
   explicit RowTable(bool by_ordinal) : by_ordinal_(by_ordinal) {}
+  RowTable(const RowTable&) = delete;  // keys point into paths_
 
   // `traces`: whose names and paths the partition's cells speak of, by rank.
   void add(Arm arm, const ArmPartition& partition, const std::vector<Trace>& traces);

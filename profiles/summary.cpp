@@ -1,7 +1,8 @@
 #include "profiles/summary.h"
 
 #include <algorithm>
-#include <limits>
+#include <iterator>
+#include <set>
 
 #include "harness/base/error.h"
 #include "harness/base/format.h"
@@ -32,12 +33,14 @@ TraceSummary summarize(const Trace& trace) {
   TraceSummary summary;
   summary.untimed = trace.losses.untimed;
   IntervalSet busy;
+  std::set<int64_t> devices;
   std::vector<IntervalSet> streams(trace.streams.size());
   std::vector<int64_t> stream_sums(trace.streams.size());
   for (const Span& span : trace.spans) {
     if (!is_work(span.category)) continue;
     if (summary.work == 0) summary.start_ns = span.start_ns;
     ++summary.work;
+    devices.insert(trace.streams[span.stream].device_id);
     summary.communications += span.category == Category::communication ? 1 : 0;
     summary.end_ns = std::max(summary.end_ns, span.end_ns);
     summary.busy_sum_ns += span.end_ns - span.start_ns;
@@ -46,6 +49,7 @@ TraceSummary summarize(const Trace& trace) {
     stream_sums[span.stream] += span.end_ns - span.start_ns;
   }
   summary.busy_ns = busy.length();
+  summary.devices = std::ssize(devices);
   for (size_t i = 0; i < streams.size(); ++i)
     summary.same_stream_overlap_ns += stream_sums[i] - streams[i].length();
   count_launches(trace, summary);
@@ -70,6 +74,9 @@ std::vector<std::string> notes_of(const Trace& trace, const TraceSummary& summar
   if (trace.world_size > 1 && summary.communications == 0)
     note("is of " + std::to_string(trace.world_size) +
          " ranks, and no work in it is known to communicate");
+  if (summary.devices > 1)
+    note("holds work of " + std::to_string(summary.devices) +
+         " devices: time that any of them works counts as worked");
   for (const std::string& told : trace.notes) note(told);
   return notes;
 }

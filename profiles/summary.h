@@ -18,6 +18,7 @@ struct TraceSummary {
   int64_t same_stream_overlap_ns = 0;  // in which a stream ran more than one piece
   int64_t launches = 0, answered = 0;  // of kernels and graphs; those with timed work
   int64_t communications = 0;
+  int64_t devices = 0;  // that did the work
 };
 TraceSummary summarize(const Trace& trace);
 

@@ -154,6 +154,16 @@ TEST_F(Kineto, HalvesOfEventsAreRefused) {
               HasSubstr("event 1 at byte"));
 }
 
+TEST_F(Kineto, WorkOfSeveralDevicesInOneTraceIsNoted) {
+  KinetoText text;
+  text.event("kernel", "k", "0", "7", "1", "2", "\"device\": 0, \"stream\": 7");
+  EXPECT_THAT(notes_of(read(text.text()), summarize(read(text.text()))),
+              Not(Contains(HasSubstr("devices"))));
+  text.event("kernel", "k", "1", "7", "1", "2", "\"device\": 1, \"stream\": 7");
+  EXPECT_THAT(notes_of(read(text.text()), summarize(read(text.text()))),
+              Contains(HasSubstr("work of 2 devices")));
+}
+
 TEST_F(Kineto, ABareArrayOfEventsIsATraceToo) {
   KinetoText text;
   text.kernel("k", 0, 1, 1);
