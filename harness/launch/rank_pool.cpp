@@ -204,6 +204,7 @@ RankPool::~RankPool() {
 void RankPool::rebuild(const Mode& mode) {
   for (const auto& context : state_->contexts) context->visible = nullptr;
   run([&](RankContext& context) {
+    context.recorder.reset();  // knows places of the old step
     context.train.reset();
     context.train =
         std::make_unique<TrainStep>(state_->planned, mode, *context.device, *context.communicator);

@@ -185,4 +185,7 @@ const char* to_string(Activation activation);
 const char* to_string(Position position);
 const char* to_string(Routing routing);
 
+// Whether a case has anything for this knob to act on.
+bool knob_acts(Knob knob, const Case& planned);
+
 }  // namespace dettax

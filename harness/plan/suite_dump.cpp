@@ -92,6 +92,12 @@ Yaml evidence_yaml(const EvidenceSettings& evidence) {
                    {"controls", flag(evidence.controls)}});
 }
 
+Yaml profile_yaml(const ProfileSettings& profile) {
+  return yaml_map({{"arms", flag(profile.arms)},
+                   {"ablate", flag(profile.ablate)},
+                   {"budget_seconds", number(profile.budget_seconds)}});
+}
+
 }  // namespace
 
 Yaml model_yaml(const Model& model) {
@@ -188,6 +194,7 @@ Yaml suite_yaml(const Suite& suite) {
                 {"modes", yaml_list(std::move(modes))},
                 {"measure", measure_yaml(suite.measure)},
                 {"evidence", evidence_yaml(suite.evidence)},
+                {"profile", profile_yaml(suite.profile)},
                 {"thresholds", yaml_map({{"max_overhead_ratio", limit ? number(*limit) : Yaml{}}})},
                 {"cases", yaml_list(std::move(cases))}});
   // Left out where it says nothing, so that the hash of a suite of one process stays what it was.
