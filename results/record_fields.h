@@ -372,6 +372,7 @@ void fields(Archive& archive, Injection& value) {
   archive("op", value.op);
   archive("tensor", value.tensor);
   archive("ratio", value.ratio);
+  archive("seconds", value.seconds);
 }
 
 template <class Archive>

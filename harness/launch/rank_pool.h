@@ -29,6 +29,7 @@ struct RankContext {
   std::unique_ptr<Device> device;
   std::unique_ptr<TrainStep> train;
   std::unique_ptr<FaultInjector> faults;
+  std::unique_ptr<OpDelays> delays;
   std::unique_ptr<StepRecorder> recorder;           // once steps were profiled
   std::atomic<const TrainStep*> visible = nullptr;  // `train` once it is built, for other threads
 };

@@ -219,9 +219,9 @@ void make_recorder(RankContext& context, int world_size) {
 class Listening {
  public:
   explicit Listening(RankContext& context) : context_(context) {
-    context_.train->listen(context_.recorder.get());
+    context_.delays->listen(*context_.train, context_.recorder.get());
   }
-  ~Listening() { context_.train->listen(nullptr); }
+  ~Listening() { context_.delays->listen(*context_.train, nullptr); }
   Listening(const Listening&) = delete;
   Listening& operator=(const Listening&) = delete;
 

@@ -64,7 +64,8 @@ Yaml injections_yaml(const std::vector<Injection>& injections) {
                               {"step", integer(injection.step)},
                               {"op", text(injection.op)},
                               {"tensor", text(injection.tensor)},
-                              {"ratio", number(injection.ratio)}}));
+                              {"ratio", number(injection.ratio)},
+                              {"seconds", number(injection.seconds)}}));
   }
   return yaml_list(std::move(items));
 }

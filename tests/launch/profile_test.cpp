@@ -102,6 +102,29 @@ TEST_F(Profile, OfTwoArmsAddsUpToTheirDifference) {
   EXPECT_THAT(profile.paths, Not(IsEmpty()));
 }
 
+// Long against what a loaded machine does to a step of milliseconds.
+TEST_F(Profile, FindsTheOpsThatWereMadeLonger) {
+  suite_ =
+      tiny_suite(folder_.path(),
+                 "  - injections:\n"
+                 "      - {kind: delay, arm: deterministic, op: backward/layer1/attention, "
+                 "seconds: 0.2}\n"
+                 "      - {kind: delay, arm: deterministic, op: reduce/bucket, seconds: 0.1}\n");
+  const auto fast = start("fast"), deterministic = start("deterministic");
+  const ArmProfile profile = profile_arms({fast.get(), deterministic.get()}, context()).at(0);
+  ASSERT_EQ(profile.refusal, "");
+  const auto largest = [&](const std::string& mechanism) {
+    const auto found = std::ranges::find_if(
+        profile.paths, [&](const PathTime& time) { return time.mechanism.starts_with(mechanism); });
+    return found == profile.paths.end() ? PathTime{} : *found;
+  };
+  // Means over two ranks, of which one has the delays and the other waits for it.
+  EXPECT_EQ(largest("compute").path, "backward/layer1/attention");
+  EXPECT_GT(largest("compute").delta_seconds, 0.05);
+  EXPECT_EQ(largest("exposed_comm").path, "reduce/bucket");
+  EXPECT_GT(largest("exposed_comm").delta_seconds, 0.1);
+}
+
 TEST_F(Profile, OfEachKnobClosesAndNamesWhatIsEnough) {
   KnobControl caught;
   caught.knob = "grad_norm";
