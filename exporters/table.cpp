@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "exporters/cause_tables.h"
 #include "exporters/mode_words.h"
 #include "exporters/text_layout.h"
 #include "exporters/words.h"
@@ -43,6 +44,8 @@ class CaseBlock {
     arms();
     for (const std::string& words : environment_words(record_)) line(words);
     evidence();
+    for (const ArmProfile& profile : record_.profiles) causes(profile);
+    if (record_.ablation) causes(*record_.ablation);
     warnings();
     out_ << "\n";
   }
@@ -269,6 +272,24 @@ class CaseBlock {
       line(fmt::format("{}, {}: {}", arm.arm, scope.scope, scope.first_difference), bad ? "!" : " ",
            bad ? Colour::red : Colour::dim);
     }
+  }
+
+  void causes(const ArmProfile& profile) {
+    if (profile.refusal.empty()) {
+      grid(mechanism_grid(profile));
+      grid(path_grid(profile));
+    }
+    for (const std::string& words : profile_words(profile)) line(words);
+  }
+
+  void causes(const Ablation& ablation) {
+    if (ablation.refusal.empty()) {
+      grid(ablation_grid(ablation));
+      const ArmResult* fast = find_arm(record_, "fast");
+      if (fast != nullptr && fast->step_time_seconds)
+        grid(waterfall_grid(ablation, fast->step_time_seconds->value));
+    }
+    for (const std::string& words : ablation_words(ablation)) line(words);
   }
 
   // Every arm has the same fast arm, so the same words may stand in several taxes.

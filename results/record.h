@@ -8,18 +8,12 @@
 #include <vector>
 
 #include "harness/plan/suite.h"
+#include "results/ablation.h"
 #include "results/rank_place.h"
 
 namespace dettax {
 
 inline constexpr int kRecordSchemaVersion = 1;
-
-// A value with its interval. `count` is what the interval rests on (rounds).
-struct Estimate {
-  double value = 0, low = 0, high = 0;
-  int64_t count = 0;
-  friend bool operator==(const Estimate&, const Estimate&) = default;
-};
 
 enum class Status { pass, fail, inconclusive, skipped, error };
 const char* to_string(Status status);
@@ -185,6 +179,8 @@ struct Record {
   std::vector<Tax> taxes;
   std::vector<Contrast> contrasts;
   Evidence evidence;
+  std::vector<ArmProfile> profiles;  // of deterministic arms against fast; empty unless profiled
+  std::optional<Ablation> ablation;  // of the first deterministic arm; nothing unless asked for
   Verdict verdict;
   double duration_seconds = 0;
   std::string

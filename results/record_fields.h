@@ -177,6 +177,72 @@ void fields(Archive& archive, KnobControl& value) {
 }
 
 template <class Archive>
+void fields(Archive& archive, MechanismTime& value) {
+  archive("mechanism", value.mechanism);
+  archive("fast_seconds", value.fast_seconds);
+  archive("deterministic_seconds", value.deterministic_seconds);
+  archive("delta_seconds", value.delta_seconds);
+}
+
+template <class Archive>
+void fields(Archive& archive, PathTime& value) {
+  archive("path", value.path);
+  archive("mechanism", value.mechanism);
+  archive("fast_seconds", value.fast_seconds);
+  archive("deterministic_seconds", value.deterministic_seconds);
+  archive("delta_seconds", value.delta_seconds);
+}
+
+template <class Archive>
+void fields(Archive& archive, ArmProfile& value) {
+  archive("arm", value.arm);
+  archive("ranks", value.ranks);
+  archive("steps", value.steps);
+  archive("fast_seconds", value.fast_seconds);
+  archive("deterministic_seconds", value.deterministic_seconds);
+  archive("mechanisms", value.mechanisms);
+  archive("paths", value.paths);
+  archive("distortion_seconds", value.distortion_seconds);
+  archive.optional("fast_recording_ratio", value.fast_recording_ratio, "too few rounds");
+  archive.optional("recording_ratio", value.recording_ratio, "too few rounds");
+  archive("notes", value.notes);
+  archive("refusal", value.refusal);
+}
+
+template <class Archive>
+void fields(Archive& archive, KnobCost& value) {
+  archive("knob", value.knob);
+  archive("part", value.part);
+  archive.optional("seconds", value.seconds, "too few rounds");
+  archive("first_in_seconds", value.first_in_seconds);
+  archive("last_in_seconds", value.last_in_seconds);
+  archive("cells", value.cells);
+  archive("recording_seconds", value.recording_seconds);
+}
+
+template <class Archive>
+void fields(Archive& archive, SufficientSet& value) {
+  archive("knobs", value.knobs);
+  archive("reproducible", value.reproducible);
+  archive("runs", value.runs);
+  archive.optional("overhead_ratio", value.overhead_ratio, "not measured");
+  archive("reason", value.reason);
+}
+
+template <class Archive>
+void fields(Archive& archive, Ablation& value) {
+  archive("arm", value.arm);
+  archive("rounds", value.rounds);
+  archive("mechanisms", value.mechanisms);
+  archive("knobs", value.knobs);
+  archive("interaction", value.interaction);
+  archive("total", value.total);
+  archive("sufficient", value.sufficient);
+  archive("notes", value.notes);
+  archive("refusal", value.refusal);
+}
+
+template <class Archive>
 void fields(Archive& archive, Evidence& value) {
   archive("arms", value.arms);
   archive("fast_differed", value.fast_differed);
@@ -306,6 +372,7 @@ void fields(Archive& archive, Injection& value) {
   archive("op", value.op);
   archive("tensor", value.tensor);
   archive("ratio", value.ratio);
+  archive("seconds", value.seconds);
 }
 
 template <class Archive>
@@ -333,6 +400,8 @@ void fields(Archive& archive, Record& value) {
   archive("verdict", value.verdict);
   archive("taxes", value.taxes);
   archive("contrasts", value.contrasts);
+  archive("profiles", value.profiles);
+  archive.part("ablation", value.ablation);
   archive("evidence", value.evidence);
   archive("planned", value.planned);
   archive("environment", value.environment);

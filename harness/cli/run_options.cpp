@@ -122,6 +122,11 @@ void declare_run_options(Options& options, RunOptions& values) {
                  precision ? precision_help(setting.what) : setting.what);
   }
   declare_launch_options(options, values.launch);
+  options.flag("--profile", values.profile,
+               "records further steps of each arm and says where the deterministic ones lose time");
+  options.flag(
+      "--ablate", values.ablate,
+      "turns each knob of the first deterministic mode alone: what costs what, and what is needed");
   options.text("--text", "FILE", values.text_file, "trains on the bytes of this file");
   options.text("--budget", "SECONDS|20m", values.budget, "time for the whole run");
   options.text("--output-dir", "DIR", values.output_folder,
@@ -138,8 +143,8 @@ void declare_run_options(Options& options, RunOptions& values) {
 }
 
 bool changes_suite(const RunOptions& options) {
-  return !options.overrides.empty() || !options.modes.empty() || !options.case_pattern.empty() ||
-         !case_settings(options).empty();
+  return options.profile || options.ablate || !options.overrides.empty() ||
+         !options.modes.empty() || !options.case_pattern.empty() || !case_settings(options).empty();
 }
 
 Suite load_run_suite(const RunOptions& options) {
@@ -151,6 +156,8 @@ Suite load_run_suite(const RunOptions& options) {
   const std::vector<Override> settings = case_settings(options);
   if (changes_suite(options)) suite = with_overrides(suite, settings);
   lay_over(suite, options.launch);
+  suite.profile.arms = suite.profile.arms || options.profile;
+  suite.profile.ablate = suite.profile.ablate || options.ablate;
   suite.hash = hash_text(dump_suite(suite));
   check_injections(suite);
   return suite;

@@ -22,6 +22,7 @@ struct RunOptions {
   std::string text_file;
   std::string output_folder, resume, json_file;
   std::string budget;
+  bool profile = false, ablate = false;
   bool list = false, dry_run = false, dump_config = false, no_progress = false;
   std::string colour = "auto";
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
@@ -12,6 +13,7 @@
 namespace dettax {
 namespace {
 
+constexpr std::string_view kDelay = "delay";
 constexpr std::string_view kReorder = "reorder";
 constexpr std::string_view kNoVersion = "no_deterministic_version";
 constexpr std::string_view kReorderCollectives = "reorder_collectives";
@@ -34,7 +36,7 @@ bool strikes_tensor(const Injection& fault, std::string_view path, std::string_v
 
 bool due(const Injection& fault, int64_t step, FaultInjector::Steps steps) {
   if (fault.kind == kReorder || fault.kind == kReorderCollectives) return fault.step <= step;
-  if (fault.kind == "slow") return false;
+  if (fault.kind == "slow" || fault.kind == kDelay) return false;
   return steps == FaultInjector::Steps::measured && fault.step == step;
 }
 
@@ -152,6 +154,34 @@ void FaultInjector::on_tensor(std::string_view path, std::string_view tensor_nam
     strike(fault, tensor);
     fault.struck = true;
   }
+}
+
+OpDelays::OpDelays(const ArmSpec& spec, int rank) {
+  for (const Injection& injection : spec.planned.injections) {
+    if (injection.kind == kDelay && injection.rank == rank && strikes_arm(injection, spec))
+      delays_.push_back(injection);
+  }
+}
+
+void OpDelays::listen(TrainStep& step, OpListener* behind) {
+  behind_ = behind;
+  step.listen(delays_.empty() ? behind : this);
+}
+
+void OpDelays::on_op(const char* path) {
+  if (behind_ != nullptr) behind_->on_op(path);
+  const auto start = std::chrono::steady_clock::now();
+  double seconds = 0;
+  for (const Injection& delay : delays_) {
+    if (std::string_view(path).starts_with(without_micro_batch(delay.op))) seconds += delay.seconds;
+  }
+  while (std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() <
+         seconds) {
+  }
+}
+
+void OpDelays::on_idle() {
+  if (behind_ != nullptr) behind_->on_idle();
 }
 
 }  // namespace dettax

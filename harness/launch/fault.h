@@ -10,6 +10,7 @@
 #include "harness/launch/protocol.h"
 #include "harness/plan/case.h"
 #include "harness/train/observer.h"
+#include "harness/train/train_step.h"
 
 namespace dettax {
 
@@ -52,6 +53,20 @@ class FaultInjector : public StepObserver {
   int64_t step_ = 0;
   std::mt19937_64 random_;        // this rank's own
   std::mt19937_64 group_random_;  // draws the same on every rank
+};
+
+// Makes ops longer, in every step alike, without changing what they do: a cause of known size. Stands before whoever else listens.
+class OpDelays : public OpListener {
+ public:
+  OpDelays(const ArmSpec& spec, int rank);
+  // From now on this step's ops are as long as the case wants them, and `behind` (or nobody) hears of them, the delay included.
+  void listen(TrainStep& step, OpListener* behind);
+  void on_op(const char* path) override;
+  void on_idle() override;
+
+ private:
+  std::vector<Injection> delays_;
+  OpListener* behind_ = nullptr;
 };
 
 }  // namespace dettax

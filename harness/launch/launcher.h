@@ -41,6 +41,11 @@ class ArmGroup {
   // Knob or variable -> what runs, as found in the processes after start.
   virtual const std::map<std::string, std::string>& engaged() const = 0;
   virtual StepsRun run_steps(int steps) = 0;
+  // The same while every rank records what it does; at most kProfiledStepsMost steps until the traces
+  // are taken. The first call runs one step more, before those.
+  virtual StepsRun profile_steps(int steps) = 0;
+  // What was recorded since the last time, one file a rank in `folder`, which must exist.
+  virtual void take_traces(const std::filesystem::path& folder) = 0;
   // Trains `steps` steps from a reset and writes the ledger to `path`. A `stress` other than 0 seeds
   // random delays between threads and between ranks.
   virtual void write_ledger(uint64_t seed, int steps, const std::filesystem::path& path,

@@ -12,6 +12,7 @@
 #include "harness/launch/fill_mean.h"
 #include "harness/launch/rank_faults.h"
 #include "harness/launch/rank_processes.h"
+#include "harness/launch/trace_files.h"
 #include "results/run_folder.h"
 
 namespace dettax {
@@ -75,7 +76,13 @@ class ProcessGroup : public ArmGroup {
   Fills fills_per_step() const override { return fills_.per_step(); }
   std::vector<RankPlace> places() const override;
 
-  StepsRun run_steps(int steps) override;
+  StepsRun run_steps(int steps) override {
+    StepsRun run = timed(request::Steps{steps}, steps);
+    fills_.add(run.fills, steps);
+    return run;
+  }
+  StepsRun profile_steps(int steps) override { return timed(request::Profile{steps}, steps + 1); }
+  void take_traces(const std::filesystem::path& folder) override;
   void write_ledger(uint64_t seed, int steps, const std::filesystem::path& path,
                     uint64_t stress) override;
   void weaken(Knob knob) override {
@@ -83,6 +90,7 @@ class ProcessGroup : public ArmGroup {
   }
 
  private:
+  StepsRun timed(const WorkerRequest& what, int steps);
   std::vector<Reply> request(const WorkerRequest& what, double step_count, bool watch_steps);
   std::vector<Reply> checked(const WorkerRequest& what, double step_count);
   void throw_unless_ok(const std::vector<Reply>& replies) const;
@@ -127,14 +135,13 @@ void ProcessGroup::throw_unless_ok(const std::vector<Reply>& replies) const {
                                : fmt::format("{}: {}", name_of(link), found->message));
 }
 
-StepsRun ProcessGroup::run_steps(int steps) {
-  std::vector<Reply> replies = request(request::Steps{steps}, steps, true);
+StepsRun ProcessGroup::timed(const WorkerRequest& what, int steps) {
+  std::vector<Reply> replies = request(what, steps, true);
   const auto numeric = std::find_if(replies.begin(), replies.end(), [](const Reply& reply) {
     return !reply.ok && reply.kind == ErrorKind::numeric;
   });
   if (numeric != replies.end()) throw_non_finite(*numeric);
   throw_unless_ok(replies);
-  fills_.add(replies.front().fills, steps);
   StepsRun run;
   run.fills = replies.front().fills;
   std::map<std::string, HostLoad> hosts;
@@ -150,6 +157,13 @@ StepsRun ProcessGroup::run_steps(int steps) {
   }
   for (const auto& [machine, load] : hosts) run.hosts.push_back(load);
   return run;
+}
+
+void ProcessGroup::take_traces(const std::filesystem::path& folder) {
+  std::vector<std::string> traces;
+  for (Reply& reply : checked(request::TakeTraces{}, kPrepareAllowance))
+    traces.push_back(std::move(reply.traces.at(0)));
+  write_traces(traces, folder);
 }
 
 void ProcessGroup::write_ledger(uint64_t seed, int steps, const std::filesystem::path& path,

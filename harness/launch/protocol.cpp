@@ -75,6 +75,12 @@ json to_message(const request::Weaken& weaken) {
   return {{"request", "weaken"}, {"knob", weaken.knob}};
 }
 
+json to_message(const request::Profile& profile) {
+  return {{"request", "profile"}, {"count", profile.count}};
+}
+
+json to_message(const request::TakeTraces&) { return {{"request", "take_traces"}}; }
+
 json to_message(const request::FindNonFinite& find) {
   return {{"request", "find_non_finite"}, {"step", find.step}};
 }
@@ -104,6 +110,8 @@ WorkerRequest request_from(const json& message) {
                                 message.at("stress").get<uint64_t>()};
   }
   if (name == "weaken") return request::Weaken{message.at("knob").get<std::string>()};
+  if (name == "profile") return request::Profile{message.at("count").get<int>()};
+  if (name == "take_traces") return request::TakeTraces{};
   if (name == "find_non_finite") return request::FindNonFinite{message.at("step").get<int64_t>()};
   if (name == "exit") return request::Exit{};
   throw Error(ErrorKind::internal, "worker protocol: unknown request \"" + name + "\"");
@@ -158,6 +166,7 @@ std::string encode(const Reply& value) {
                         {"memory_peak_bytes", value.memory_peak_bytes},
                         {"machine", std::move(machine)},
                         {"ledger", value.ledger},
+                        {"traces", value.traces},
                         {"found_step", value.found_step},
                         {"found_op", value.found_op}};
   // A message of the operating system may hold bytes that are no UTF-8.
@@ -191,6 +200,7 @@ Reply decode_reply(const std::string& line) {
       reply.machine.push_back(machine_sample_from(sample));
     }
     reply.ledger = message.at("ledger").get<std::string>();
+    reply.traces = message.at("traces").get<std::vector<std::string>>();
     reply.found_step = message.at("found_step").get<int64_t>();
     reply.found_op = message.at("found_op").get<int64_t>();
     return reply;

@@ -17,6 +17,9 @@ namespace dettax {
 // reply, in order. Both sides carry the version; a worker of another version refuses.
 inline constexpr int kProtocolVersion = 1;
 
+// Profiled steps whose records a rank has memory for.
+inline constexpr int kProfiledStepsMost = 64;
+
 // What a group of processes runs: the case under one mode. `arm` is the name faults and results go
 // by.
 struct ArmSpec {
@@ -42,13 +45,19 @@ struct WriteLedger {  // reset(seed), then a ledger over `steps` steps at the de
 struct Weaken {  // new training steps under the prepared mode with this knob at its fast value
   std::string knob;
 };
+struct
+    Profile {  // steps whose ops are recorded; at most kProfiledStepsMost until their traces are taken
+  int count = 0;
+};
+struct TakeTraces {};   // of all profiled steps so far
 struct FindNonFinite {  // replays from reset(case seed) to the step that was not finite
   int64_t step = 0;
 };
 struct Exit {};
 }  // namespace request
-using WorkerRequest = std::variant<request::Prepare, request::Steps, request::WriteLedger,
-                                   request::Weaken, request::FindNonFinite, request::Exit>;
+using WorkerRequest =
+    std::variant<request::Prepare, request::Steps, request::WriteLedger, request::Weaken,
+                 request::Profile, request::TakeTraces, request::FindNonFinite, request::Exit>;
 
 // Fields that a request has no use for stay empty.
 struct Reply {
@@ -63,6 +72,7 @@ struct Reply {
   int64_t memory_peak_bytes = 0;
   std::vector<MachineSample> machine;     // of Steps: before and after
   std::string ledger;                     // of WriteLedger without a path: the file's text
+  std::vector<std::string> traces;        // of TakeTraces: one a rank, in Chrome's format
   int64_t found_step = -1, found_op = 0;  // of FindNonFinite: the place of what was found
 };
 

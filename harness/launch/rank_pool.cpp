@@ -190,6 +190,8 @@ RankPool::RankPool(const ArmSpec& spec, StatusPage& page, const PoolSettings& se
       context.visible = context.train.get();
       context.faults =
           std::make_unique<FaultInjector>(spec, context.rank, *context.device, common_seed);
+      context.delays = std::make_unique<OpDelays>(spec, context.rank);
+      context.delays->listen(*context.train, nullptr);
     });
   } catch (...) {
     state_->end();
@@ -204,9 +206,11 @@ RankPool::~RankPool() {
 void RankPool::rebuild(const Mode& mode) {
   for (const auto& context : state_->contexts) context->visible = nullptr;
   run([&](RankContext& context) {
+    context.recorder.reset();  // knows places of the old step
     context.train.reset();
     context.train =
         std::make_unique<TrainStep>(state_->planned, mode, *context.device, *context.communicator);
+    context.delays->listen(*context.train, nullptr);
     context.visible = context.train.get();
   });
 }

@@ -12,6 +12,7 @@
 #include "harness/launch/machine.h"
 #include "harness/launch/protocol.h"
 #include "harness/launch/status_page.h"
+#include "harness/launch/step_recorder.h"
 #include "harness/train/train_step.h"
 
 namespace dettax {
@@ -28,6 +29,8 @@ struct RankContext {
   std::unique_ptr<Device> device;
   std::unique_ptr<TrainStep> train;
   std::unique_ptr<FaultInjector> faults;
+  std::unique_ptr<OpDelays> delays;
+  std::unique_ptr<StepRecorder> recorder;           // once steps were profiled
   std::atomic<const TrainStep*> visible = nullptr;  // `train` once it is built, for other threads
 };
 

@@ -12,6 +12,7 @@
 #include "harness/device/cpu/gemm.h"
 #include "harness/evidence/assemble.h"
 #include "harness/launch/arm_comparison.h"
+#include "harness/launch/case_profile.h"
 #include "harness/launch/controls.h"
 #include "harness/launch/environment_audit.h"
 #include "harness/launch/ledgers.h"
@@ -29,8 +30,10 @@ using Clock = std::chrono::steady_clock;
 
 // Share of a case's progress bar at which each phase begins.
 constexpr double kMeasureFrom = 0.05;
+constexpr double kProfileFrom = 0.7;
 constexpr double kProveFrom = 0.75;
 constexpr double kControlFrom = 0.9;
+constexpr double kAblateFrom = 0.95;
 
 // Controls may take as long as the evidence itself, and this long in any case.
 constexpr double kLeastControlSeconds = 10;
@@ -80,7 +83,10 @@ class CaseRunner {
   void start_arms();
   void measure_arms();
   void take(const Measurement& measurement, const std::vector<Arm*>& arms);
+  void profile();
   void prove();
+  void ablate();
+  ProfileContext profile_context(const std::string& folder);
   void control(const std::filesystem::path& folder, double cap_seconds);
   void fill_taxes();
   void note_failure(Arm& arm, const Error& error, bool started);
@@ -133,8 +139,10 @@ Record CaseRunner::run() {
 void CaseRunner::go_through() {
   start_arms();
   measure_arms();
+  profile();
   prove();
   fill_taxes();
+  ablate();
 }
 
 void CaseRunner::throw_if_interrupted() const {
@@ -224,6 +232,44 @@ void CaseRunner::take(const Measurement& measurement, const std::vector<Arm*>& a
       result.tokens_per_second =
           static_cast<double>(planned_.tokens_per_step()) / result.step_time_seconds->value;
     }
+  }
+}
+
+ProfileContext CaseRunner::profile_context(const std::string& folder) {
+  ProfileContext context{planned_, suite_, context_.folder / folder / record_.case_id, 0, {}};
+  std::filesystem::create_directories(context.folder);
+  const auto& fast = arms_[kFast].result.step_time_seconds;
+  context.step_seconds = fast ? fast->value : 0;
+  return context;
+}
+
+// In the very processes that were timed, after all that counts.
+void CaseRunner::profile() {
+  if (!suite_.profile.arms || arms_[kFast].broken()) return;
+  std::vector<ArmGroup*> groups = {arms_[kFast].group.get()};
+  for (size_t i = kControl + 1; i < arms_.size(); ++i) {
+    if (!arms_[i].broken()) groups.push_back(arms_[i].group.get());
+  }
+  if (groups.size() == 1) return;
+  ProfileContext context = profile_context("profiles");
+  context.on_stage = [&](const std::string& stage) { report(stage, kProfileFrom); };
+  record_.profiles = profile_arms(groups, context);
+}
+
+// What goes wrong here leaves the rest of the record as it is, with the reason in place of a matrix.
+void CaseRunner::ablate() {
+  if (!suite_.profile.ablate || arms_[kFast].broken()) return;
+  const Mode* mode = control_mode(suite_);
+  if (mode == nullptr) return;
+  ProfileContext context = profile_context("ablation");
+  context.on_stage = [&](const std::string& stage) { report(stage, kAblateFrom); };
+  try {
+    record_.ablation = run_ablation(context_.launcher, *mode, record_.evidence.controls, context);
+  } catch (const Error& error) {
+    throw_if_interrupted();
+    record_.ablation = Ablation{};
+    record_.ablation->arm = mode->name;
+    record_.ablation->refusal = error.what();
   }
 }
 

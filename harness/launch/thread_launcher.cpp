@@ -5,6 +5,7 @@
 #include "harness/launch/fill_mean.h"
 #include "harness/launch/launcher.h"
 #include "harness/launch/machine.h"
+#include "harness/launch/trace_files.h"
 #include "harness/launch/worker_process.h"
 
 namespace dettax {
@@ -53,11 +54,13 @@ class ThreadGroup : public ArmGroup {
   Fills fills_per_step() const override { return fills_.per_step(); }
 
   StepsRun run_steps(int steps) override {
-    Reply reply = request(request::Steps{steps}, steps, true);
-    if (!reply.ok && reply.kind == ErrorKind::numeric) throw_non_finite(reply);
-    throw_unless_ok(reply);
-    fills_.add(reply.fills, steps);
-    return {std::move(reply.step_time_seconds), reply.fills, {host_load(reply)}};
+    StepsRun run = timed(request::Steps{steps}, steps);
+    fills_.add(run.fills, steps);
+    return run;
+  }
+  StepsRun profile_steps(int steps) override { return timed(request::Profile{steps}, steps + 1); }
+  void take_traces(const std::filesystem::path& folder) override {
+    write_traces(checked(request::TakeTraces{}, kPrepareAllowance, false).traces, folder);
   }
 
   void write_ledger(uint64_t seed, int steps, const std::filesystem::path& path,
@@ -71,6 +74,12 @@ class ThreadGroup : public ArmGroup {
   }
 
  private:
+  StepsRun timed(const WorkerRequest& what, int steps) {
+    Reply reply = request(what, steps, true);
+    if (!reply.ok && reply.kind == ErrorKind::numeric) throw_non_finite(reply);
+    throw_unless_ok(reply);
+    return {std::move(reply.step_time_seconds), reply.fills, {host_load(reply)}};
+  }
   Reply request(const WorkerRequest& what, double step_count, bool watch_steps) {
     Reply reply = worker_.request(what, step_limit_seconds_ * step_count, watch_steps);
     memory_peak_bytes_ = reply.memory_peak_bytes;

@@ -20,6 +20,7 @@
 #include "harness/launch/non_finite.h"
 #include "harness/launch/protocol.h"
 #include "harness/launch/rank_pool.h"
+#include "profiles/export/chrome_export.h"
 #include "results/run_folder.h"
 
 namespace dettax {
@@ -112,7 +113,9 @@ class RequestHandler::Worker {
   ~Worker() { note_crash_positions(nullptr); }
 
   Reply handle(const request::Prepare& prepare);
-  Reply handle(const request::Steps& steps);
+  Reply handle(const request::Steps& steps) { return timed_steps(steps.count, false); }
+  Reply handle(const request::Profile& profile);
+  Reply handle(const request::TakeTraces&);
   Reply handle(const request::WriteLedger& ledger);
   Reply handle(const request::Weaken& weaken);
   Reply handle(const request::FindNonFinite& find);
@@ -120,6 +123,7 @@ class RequestHandler::Worker {
 
  private:
   RankPool& pool();
+  Reply timed_steps(int count, bool recorded);
   std::map<std::string, std::string> engaged() const;
 
   StatusPage& page_;
@@ -134,29 +138,12 @@ RankPool& RequestHandler::Worker::pool() {
   return *pool_;
 }
 
-namespace {
-
-// Whether a case has anything for this knob to act on.
-bool acts(Knob knob, const Case& planned) {
-  switch (knob) {
-    case Knob::moe:
-      return planned.model.moe.has_value();
-    case Knob::collectives:
-    case Knob::overlap:
-      return planned.layout.ranks() > 1;
-    default:
-      return true;
-  }
-}
-
-}  // namespace
-
 // What runs, as found here and not as asked: a variable that did not arrive shows as absent.
 std::map<std::string, std::string> RequestHandler::Worker::engaged() const {
   std::map<std::string, std::string> out;
   for (const KnobInfo& info : knob_table()) {
     out[std::string(info.name)] =
-        acts(info.knob, spec_.planned) ? knob_value(spec_.mode.knobs, info.knob) : "";
+        knob_acts(info.knob, spec_.planned) ? knob_value(spec_.mode.knobs, info.knob) : "";
   }
   const Variables at_start = start_environment();
   for (const auto& [name, value] : spec_.mode.environment) {
@@ -183,7 +170,7 @@ Reply RequestHandler::Worker::handle(const request::Prepare& prepare) {
   return reply;
 }
 
-Reply RequestHandler::Worker::handle(const request::Steps& steps) {
+Reply RequestHandler::Worker::timed_steps(int count, bool recorded) {
   Reply reply;
   reply.step_time_seconds.resize(static_cast<size_t>(pool().size()));
   reply.machine.push_back(sample_machine());
@@ -191,11 +178,13 @@ Reply RequestHandler::Worker::handle(const request::Steps& steps) {
   pool().run([&](RankContext& context) {
     const FillTotals fills_before = context.train->fills();
     auto& times = reply.step_time_seconds[context.index];
-    times.reserve(static_cast<size_t>(steps.count));
+    times.reserve(static_cast<size_t>(count));
     context.communicator->barrier();  // all are awake before the first step is timed
-    for (int i = 0; i < steps.count; ++i) {
+    for (int i = 0; i < count; ++i) {
       StepResult result;
+      if (recorded) context.recorder->begin_step(context.train->steps_done());
       times.push_back(timed_step(context, result));
+      if (recorded) context.recorder->end_step();
       if (result.finite) continue;
       // Loss and norm are sums over the group: every rank stops here.
       if (context.index == 0) {
@@ -212,6 +201,54 @@ Reply RequestHandler::Worker::handle(const request::Steps& steps) {
   });
   reply.cpu_seconds = cpu_seconds_used() - cpu_before;
   reply.machine.push_back(sample_machine());
+  return reply;
+}
+
+namespace {
+
+// One step tells how many ops it has, so that recording takes all its memory before the first that counts.
+void make_recorder(RankContext& context, int world_size) {
+  const int64_t before = context.train->ops_issued();
+  step_with_faults(context);
+  const auto ops = static_cast<size_t>(context.train->ops_issued() - before);
+  context.recorder = std::make_unique<StepRecorder>(context.rank, world_size,
+                                                    static_cast<size_t>(kProfiledStepsMost), ops);
+}
+
+// Listens for as long as this lives, whatever is thrown.
+class Listening {
+ public:
+  explicit Listening(RankContext& context) : context_(context) {
+    context_.delays->listen(*context_.train, context_.recorder.get());
+  }
+  ~Listening() { context_.delays->listen(*context_.train, nullptr); }
+  Listening(const Listening&) = delete;
+  Listening& operator=(const Listening&) = delete;
+
+ private:
+  RankContext& context_;
+};
+
+}  // namespace
+
+Reply RequestHandler::Worker::handle(const request::Profile& profile) {
+  std::vector<std::unique_ptr<Listening>> listening(static_cast<size_t>(pool().size()));
+  pool().run([&](RankContext& context) {
+    if (!context.recorder) make_recorder(context, spec_.planned.layout.ranks());
+    listening[context.index] = std::make_unique<Listening>(context);
+  });
+  return timed_steps(profile.count, true);
+}
+
+Reply RequestHandler::Worker::handle(const request::TakeTraces&) {
+  Reply reply;
+  reply.traces.resize(static_cast<size_t>(pool().size()));
+  pool().run([&](RankContext& context) {
+    if (!context.recorder) return;
+    std::ostringstream text;
+    write_chrome_trace(text, context.recorder->take());
+    reply.traces[context.index] = text.str();
+  });
   return reply;
 }
 

@@ -160,4 +160,16 @@ const char* to_string(Routing routing) {
 
 const char* to_string(Position position) { return position == Position::rope ? "rope" : "learned"; }
 
+bool knob_acts(Knob knob, const Case& planned) {
+  switch (knob) {
+    case Knob::moe:
+      return planned.model.moe.has_value();
+    case Knob::collectives:
+    case Knob::overlap:
+      return planned.layout.ranks() > 1;
+    default:
+      return true;
+  }
+}
+
 }  // namespace dettax

@@ -126,7 +126,7 @@ struct Optimizer {
 // A fault put in on purpose, to test the harness and to calibrate it. A record of a case with
 // injections says so.
 struct Injection {
-  std::string kind;  // slow | crash | hang | nan | nan_once (strikes once, not in replays)
+  std::string kind;  // slow | delay (each op of its name takes longer) | crash | hang | nan | nan_once (strikes once, not in replays)
                      // | reorder (an op's sums end as in another order, another one in every run)
                      // | reorder_collectives (so do the reductions over ranks, on all ranks alike)
                      // | no_deterministic_version (the op refuses, as a framework's would)
@@ -138,6 +138,7 @@ struct Injection {
                        // start of the step
   std::string tensor;  // of that op, e.g. "dq", for nan and reorder; empty: the first it shows
   double ratio = 0;    // slow: 0.03 makes each step 3 % longer
+  double seconds = 0;  // delay: that each such op takes longer
 };
 
 // Everything that must be equal for arms to be comparable.
@@ -184,5 +185,8 @@ const char* to_string(NormKind norm);
 const char* to_string(Activation activation);
 const char* to_string(Position position);
 const char* to_string(Routing routing);
+
+// Whether a case has anything for this knob to act on.
+bool knob_acts(Knob knob, const Case& planned);
 
 }  // namespace dettax

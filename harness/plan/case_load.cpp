@@ -101,6 +101,7 @@ Injection read_injection(const Yaml& node, const std::string& key, int ranks) {
   MapReader reader(node, key);
   Injection injection;
   const std::vector<std::string> kinds = {"slow",
+                                          "delay",
                                           "crash",
                                           "hang",
                                           "nan",
@@ -115,11 +116,15 @@ Injection read_injection(const Yaml& node, const std::string& key, int ranks) {
   reader.text("op", injection.op);
   reader.text("tensor", injection.tensor);
   reader.number("ratio", injection.ratio, {0, 1000});
+  reader.number("seconds", injection.seconds, {0, 1000});
   reader.finish();
   if (injection.kind == "slow" && injection.ratio == 0) {
     throw reader.fault("ratio", "is missing; 0.03 makes each step 3 % longer");
   }
-  if (injection.kind == "reorder" && injection.op.empty()) {
+  if (injection.kind == "delay" && injection.seconds == 0) {
+    throw reader.fault("seconds", "is missing; 0.001 makes each such op a millisecond longer");
+  }
+  if ((injection.kind == "reorder" || injection.kind == "delay") && injection.op.empty()) {
     throw reader.fault("op", "is missing; backward/layer1/attention is one");
   }
   return injection;

@@ -37,6 +37,13 @@ struct EvidenceSettings {
   bool controls = true;  // each ordering knob weakened alone, to show that the case would tell
 };
 
+// Steps that are recorded op by op, apart from those that are timed.
+struct ProfileSettings {
+  bool arms = false;           // each deterministic arm against fast
+  bool ablate = false;         // each knob of the first deterministic arm, alone and left out
+  double budget_seconds = 30;  // of each of these, for running steps
+};
+
 // Limits; absent means not judged.
 struct Thresholds {
   std::optional<double> max_overhead_ratio;  // det / fast, 1.10 = at most 10 % slower
@@ -51,6 +58,7 @@ struct Suite {
   std::vector<Mode> modes;  // the deterministic arms
   MeasureSettings measure;
   EvidenceSettings evidence;
+  ProfileSettings profile;
   Thresholds thresholds;
   LaunchPlan launch;
   std::string hash;  // over everything above

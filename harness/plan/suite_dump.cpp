@@ -64,7 +64,8 @@ Yaml injections_yaml(const std::vector<Injection>& injections) {
                               {"step", integer(injection.step)},
                               {"op", text(injection.op)},
                               {"tensor", text(injection.tensor)},
-                              {"ratio", number(injection.ratio)}}));
+                              {"ratio", number(injection.ratio)},
+                              {"seconds", number(injection.seconds)}}));
   }
   return yaml_list(std::move(items));
 }
@@ -90,6 +91,12 @@ Yaml evidence_yaml(const EvidenceSettings& evidence) {
                    {"other_threads", flag(evidence.other_threads)},
                    {"other_ranks", flag(evidence.other_ranks)},
                    {"controls", flag(evidence.controls)}});
+}
+
+Yaml profile_yaml(const ProfileSettings& profile) {
+  return yaml_map({{"arms", flag(profile.arms)},
+                   {"ablate", flag(profile.ablate)},
+                   {"budget_seconds", number(profile.budget_seconds)}});
 }
 
 }  // namespace
@@ -188,6 +195,7 @@ Yaml suite_yaml(const Suite& suite) {
                 {"modes", yaml_list(std::move(modes))},
                 {"measure", measure_yaml(suite.measure)},
                 {"evidence", evidence_yaml(suite.evidence)},
+                {"profile", profile_yaml(suite.profile)},
                 {"thresholds", yaml_map({{"max_overhead_ratio", limit ? number(*limit) : Yaml{}}})},
                 {"cases", yaml_list(std::move(cases))}});
   // Left out where it says nothing, so that the hash of a suite of one process stays what it was.

@@ -52,6 +52,16 @@ void read_evidence(MapReader& reader, EvidenceSettings& evidence) {
   keys.finish();
 }
 
+void read_profile(MapReader& reader, ProfileSettings& profile) {
+  const Yaml* node = reader.find("profile");
+  if (node == nullptr) return;
+  MapReader keys(*node, reader.path("profile"));
+  keys.flag("arms", profile.arms);
+  keys.flag("ablate", profile.ablate);
+  keys.number("budget_seconds", profile.budget_seconds, kSeconds);
+  keys.finish();
+}
+
 void read_thresholds(MapReader& reader, Thresholds& thresholds) {
   const Yaml* node = reader.find("thresholds");
   if (node == nullptr) return;
@@ -154,6 +164,7 @@ Suite read_suite(const Yaml& root, const std::string& default_name) {
   read_modes(reader, suite);
   read_measure(reader, suite.measure);
   read_evidence(reader, suite.evidence);
+  read_profile(reader, suite.profile);
   read_thresholds(reader, suite.thresholds);
   if (const Yaml* launch = reader.find("launch")) {
     suite.launch = read_launch(*launch, reader.path("launch"));

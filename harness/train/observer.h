@@ -24,6 +24,16 @@ class StepObserver {
                          uint64_t first_index) = 0;
 };
 
+// Hears when each op of a step is issued, and nothing else: the step does what it does when nobody listens. One listener per rank.
+class OpListener {
+ public:
+  virtual ~OpListener() = default;
+  // phase/layer/op, without the micro-batch. The text lives as long as the training step, and each place has one of its own.
+  virtual void on_op(const char* path) = 0;
+  // The step's last op is done.
+  virtual void on_idle() = 0;
+};
+
 // "micro3/forward/..." -> "forward/...".
 inline std::string_view without_micro_batch(std::string_view path) {
   if (!path.starts_with("micro")) return path;

@@ -98,10 +98,16 @@ void Probe::begin(Phase phase, int64_t layer, Op op) {
   const std::string& path = paths_[static_cast<size_t>(row * kOpCount + static_cast<int64_t>(op))];
   current_.store(path.c_str(), std::memory_order_relaxed);
   issued_.fetch_add(1, std::memory_order_relaxed);
+  if (listener_ != nullptr) listener_->on_op(path.c_str());
   if (!observed()) return;
   full_path_ = prefix_ + path;
   if (observer_ != nullptr) observer_->on_op(full_path_);
   if (injector_ != nullptr) injector_->on_op(full_path_);
+}
+
+void Probe::idle() {
+  current_.store(kIdle, std::memory_order_relaxed);
+  if (listener_ != nullptr) listener_->on_idle();
 }
 
 void Probe::output(std::string_view tensor_name, const Tensor& tensor, uint64_t first_index) {

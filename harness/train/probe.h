@@ -93,6 +93,7 @@ class Probe {
 
   void observe(StepObserver* observer) { observer_ = observer; }
   void inject(StepObserver* injector) { injector_ = injector; }
+  void listen(OpListener* listener) { listener_ = listener; }
   bool injected() const { return injector_ != nullptr; }
   bool observed() const { return observer_ != nullptr || injected(); }
 
@@ -103,7 +104,7 @@ class Probe {
   void begin(Phase phase, int64_t layer, Op op);
   // An output of the op begun last.
   void output(std::string_view tensor_name, const Tensor& tensor, uint64_t first_index);
-  void idle() { current_.store(kIdle, std::memory_order_relaxed); }
+  void idle();
 
   const char* current() const { return current_.load(std::memory_order_relaxed); }
   int64_t issued() const { return issued_.load(std::memory_order_relaxed); }
@@ -117,6 +118,7 @@ class Probe {
   std::string prefix_, full_path_;
   StepObserver* observer_ = nullptr;
   StepObserver* injector_ = nullptr;
+  OpListener* listener_ = nullptr;
   std::atomic<const char*> current_{kIdle};
   std::atomic<int64_t> issued_{0};
 };

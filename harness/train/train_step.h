@@ -43,6 +43,8 @@ class TrainStep {
 
   // Null takes it away. The observer must outlive its use. Also for reset(), which shows nothing.
   void observe(StepObserver* observer);
+  // Hears which op is issued, in steps that are otherwise as nobody watched them. Null takes it away.
+  void listen(OpListener* listener);
   // Sees what an observer sees, each output before the observer does, and may change it: how faults are put in.
   void inject(StepObserver* injector);
 

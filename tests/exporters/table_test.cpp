@@ -108,6 +108,18 @@ std::vector<Record> all_kinds() {
   return {sample_record(), inconclusive(), skipped(), crashed(), not_reproducible()};
 }
 
+TEST(Table, CausesLookLikeThis) { expect_golden(table({record_with_causes()}), "causes.txt"); }
+
+TEST(Table, SaysWhyThereAreNoCauses) {
+  Record record = record_with_causes();
+  record.profiles[0].refusal = "a trace lost 3 records";
+  record.ablation->refusal = "too little memory";
+  const std::string text = table({record});
+  EXPECT_THAT(text, HasSubstr("deterministic: nothing attributed: a trace lost 3 records"));
+  EXPECT_THAT(text, HasSubstr("no matrix of knobs: too little memory"));
+  EXPECT_THAT(text, Not(HasSubstr("exposed_comm")));
+}
+
 TEST(Table, PassLooksLikeThis) { expect_golden(table({sample_record()}), "pass.txt"); }
 TEST(Table, EveryKindOfVerdictLooksLikeThis) { expect_golden(table(all_kinds()), "all.txt"); }
 TEST(Table, InColourItLooksLikeThis) {

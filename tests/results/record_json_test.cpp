@@ -29,7 +29,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 }
 
 TEST(RecordJson, WrittenAndReadIsTheSame) {
-  const std::string json = to_json(sample_record());
+  const std::string json = to_json(record_with_causes());
   EXPECT_EQ(to_json(parse_record(json, "case.json")), json);
 }
 

@@ -135,4 +135,53 @@ inline Record sample_record() {
   return record;
 }
 
+inline KnobCost sample_knob_cost(const std::string& knob, const std::string& part, double compute,
+                                 double exposed) {
+  KnobCost cost;
+  cost.knob = knob;
+  cost.part = part;
+  cost.cells = {compute, exposed, 0};
+  cost.recording_seconds = 0.1e-3;
+  const double seconds = compute + exposed + cost.recording_seconds;
+  cost.seconds = Estimate{seconds, seconds - 0.5e-3, seconds + 0.5e-3, 6};
+  cost.first_in_seconds = seconds + 0.2e-3;
+  cost.last_in_seconds = seconds - 0.2e-3;
+  return cost;
+}
+
+// The same case when it was also profiled and its knobs turned.
+inline Record record_with_causes() {
+  Record record = sample_record();
+  ArmProfile profile;
+  profile.arm = "deterministic";
+  profile.ranks = 2;
+  profile.steps = 24;
+  profile.fast_seconds = 40e-3;
+  profile.deterministic_seconds = 44e-3;
+  profile.mechanisms = {{"compute", 30e-3, 35e-3, 5e-3},
+                        {"exposed_comm.transfer", 9e-3, 8e-3, -1e-3},
+                        {"unmapped", 1e-3, 1e-3, 0}};
+  profile.paths = {{"backward/layer0/attention", "compute", 4e-3, 8e-3, 4e-3},
+                   {"reduce/bucket", "exposed_comm.transfer", 9e-3, 8e-3, -1e-3}};
+  profile.distortion_seconds = 0.2e-3;
+  profile.fast_recording_ratio = Estimate{1.004, 0.999, 1.009, 6};
+  profile.recording_ratio = Estimate{1.002, 0.997, 1.007, 6};
+  profile.notes = {"links are emulated"};
+  record.profiles = {profile};
+  Ablation ablation;
+  ablation.arm = "deterministic";
+  ablation.rounds = 6;
+  ablation.mechanisms = {"compute", "exposed_comm.transfer", "unmapped"};
+  ablation.knobs = {sample_knob_cost("attention", "ordering", 4.5e-3, -1e-3),
+                    sample_knob_cost("memory_fill", "framework", 0.7e-3, 0)};
+  ablation.interaction = sample_knob_cost("interaction", "", -0.2e-3, 0);
+  ablation.total = sample_knob_cost("total", "", 5e-3, -1e-3);
+  ablation.total.recording_seconds = 0.3e-3;
+  ablation.total.seconds = Estimate{4.3e-3, 3.8e-3, 4.8e-3, 6};
+  ablation.sufficient = {{"attention"}, true, 7, Estimate{1.09, 1.08, 1.1, 6}, ""};
+  ablation.notes = {"one round was disturbed"};
+  record.ablation = ablation;
+  return record;
+}
+
 }  // namespace dettax

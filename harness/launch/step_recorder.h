@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+
+#include "harness/train/observer.h"
+#include "profiles/host_recorder.h"
+
+namespace dettax {
+
+// Records a rank's steps op by op: what its thread waits for or works on, by the op's path. An op lasts until the next is issued; in ops
+// that communicate, that is what compute does not hide.
+class StepRecorder : public OpListener {
+ public:
+  // `steps` of at most `ops_per_step` ops fit until take().
+  StepRecorder(int rank, int world_size, size_t steps, size_t ops_per_step);
+
+  void begin_step(int64_t index) { recorder_.begin_step(index); }
+  void end_step() { recorder_.end_step(); }
+  void on_op(const char* path) override;
+  void on_idle() override { lane_.leave(); }
+
+  // All since the last take, ready for export.
+  Trace take();
+
+ private:
+  struct Place {
+    uint32_t path;
+    Category category;
+  };
+
+  const int rank_, world_size_;
+  HostRecorder recorder_;
+  HostLane& lane_;
+  std::unordered_map<const char*, Place> places_;
+};
+
+}  // namespace dettax

@@ -1,0 +1,125 @@
+#include "profiles/arrivals.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <unordered_map>
+
+#include "harness/base/format.h"
+#include "profiles/classify.h"
+
+namespace dettax {
+namespace {
+
+struct Member {
+  size_t rank;
+  size_t span;
+};
+
+struct Meeting {
+  std::string group;
+  int64_t group_size = 0;
+  std::vector<Member> members;
+};
+
+int64_t step_at(const Trace& trace, int64_t time_ns) {
+  const auto behind =
+      std::upper_bound(trace.steps.begin(), trace.steps.end(), time_ns,
+                       [](int64_t time, const StepMark& mark) { return time < mark.start_ns; });
+  return behind == trace.steps.begin() ? -1 : std::prev(behind)->index;
+}
+
+// Collectives of all ranks by what makes them the same one.
+class Meetings {
+ public:
+  void add(size_t rank, const Trace& trace) {
+    std::map<std::string, int64_t> place;  // of collectives without a sequence number
+    for (size_t i = 0; i < trace.spans.size(); ++i) {
+      const Span& span = trace.spans[i];
+      if (span.category != Category::communication) continue;
+      const Collective& collective = trace.collectives[span.collective];
+      const std::string& group = trace.names[collective.group];
+      if (span.collective == 0 || group.empty()) {
+        ++without_group;
+        continue;
+      }
+      std::string key = group + '\n' + trace.names[collective.name] + '\n';
+      if (collective.sequence >= 0) {
+        key += std::to_string(collective.sequence);
+      } else {
+        key += "step " + std::to_string(step_at(trace, span.start_ns)) + ", ";
+        key += std::to_string(place[key]++);
+      }
+      Meeting& meeting = by_key_[key];
+      meeting.group = group;
+      meeting.group_size = collective.group_size;
+      const bool first_of_rank = meeting.members.empty() || meeting.members.back().rank != rank;
+      if (first_of_rank) meeting.members.push_back({rank, i});
+      ranks_of_group_[group].insert(rank);
+    }
+  }
+
+  const std::unordered_map<std::string, Meeting>& all() const { return by_key_; }
+  bool complete(const Meeting& meeting) const {
+    const size_t size = meeting.group_size > 0
+                            ? static_cast<size_t>(meeting.group_size)
+                            : std::max<size_t>(2, ranks_of_group_.at(meeting.group).size());
+    return meeting.members.size() == size;
+  }
+
+  int64_t without_group = 0;
+
+ private:
+  std::unordered_map<std::string, Meeting> by_key_;
+  std::map<std::string, std::set<size_t>> ranks_of_group_;
+};
+
+bool on_one_host(const std::vector<Trace>& traces, const Meeting& meeting) {
+  return std::all_of(meeting.members.begin(), meeting.members.end(), [&](const Member& member) {
+    return traces[member.rank].host == traces[meeting.members.front().rank].host;
+  });
+}
+
+void note_count(std::vector<std::string>& notes, int64_t count, const std::string& why) {
+  if (count > 0)
+    notes.push_back(format_things(count, "collective") +
+                    " not split into waiting and transfer: " + why);
+}
+
+}  // namespace
+
+std::vector<LastArrivals> last_arrivals(const std::vector<Trace>& traces,
+                                        std::vector<std::string>& notes) {
+  std::vector<LastArrivals> last;
+  Meetings meetings;
+  for (size_t rank = 0; rank < traces.size(); ++rank) {
+    last.emplace_back(traces[rank].spans.size(), kNoOtherRank);
+    meetings.add(rank, traces[rank]);
+  }
+  int64_t partial = 0, apart = 0, impossible = 0;
+  for (const auto& [key, meeting] : meetings.all()) {
+    int64_t last_start = INT64_MIN, first_end = INT64_MAX;
+    for (const Member& member : meeting.members) {
+      const Span& span = traces[member.rank].spans[member.span];
+      last_start = std::max(last_start, span.start_ns);
+      first_end = std::min(first_end, span.end_ns);
+    }
+    if (!meetings.complete(meeting)) {
+      ++partial;
+    } else if (!on_one_host(traces, meeting)) {
+      ++apart;
+    } else if (last_start > first_end) {
+      ++impossible;
+    } else {
+      for (const Member& member : meeting.members) last[member.rank][member.span] = last_start;
+    }
+  }
+  note_count(notes, meetings.without_group, "the trace does not tell their group");
+  note_count(notes, partial, "not every member's trace is there");
+  note_count(notes, apart, "their ranks are on different hosts, whose clocks differ");
+  note_count(notes, impossible, "one rank left before another came, so their clocks differ");
+  return last;
+}
+
+}  // namespace dettax
