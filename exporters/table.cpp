@@ -165,6 +165,23 @@ class CaseBlock {
       rows.add(row);
     }
     grid(rows);
+    if (taxes_beside_medians())
+      line(
+          "taxes pair blocks that ran side by side, step times are medians of all: one bad round "
+          "moves the one more than the other");
+  }
+
+  // Whether a reader who divides the step times gets another tax.
+  bool taxes_beside_medians() const {
+    constexpr double kFar = 0.03;
+    const ArmResult* fast = find_arm(record_, "fast");
+    if (fast == nullptr || !fast->step_time_seconds) return false;
+    return std::any_of(record_.taxes.begin(), record_.taxes.end(), [&](const Tax& tax) {
+      const ArmResult* arm = find_arm(record_, tax.arm);
+      if (!tax.published || arm == nullptr || !arm->step_time_seconds) return false;
+      const double ratio = arm->step_time_seconds->value / fast->step_time_seconds->value;
+      return std::abs(ratio - tax.overhead_ratio.value) > kFar;
+    });
   }
 
   void arms() {
@@ -361,6 +378,20 @@ std::string counts(const std::vector<Record>& records) {
   return words;
 }
 
+// A pass says less where no difference could have been seen.
+std::string blind_words(const std::vector<Record>& records) {
+  const auto passed = [](const Record& r) { return r.verdict.status == Status::pass; };
+  const auto all = std::count_if(records.begin(), records.end(), passed);
+  const auto blind = std::count_if(records.begin(), records.end(), [&](const Record& r) {
+    return passed(r) && !r.evidence.fast_differed;
+  });
+  if (blind == 0) return "";
+  return fmt::format(
+      "; in {} of the {} that pass fast repeated its bits too, so that they prove nothing of the "
+      "mode",
+      blind, all);
+}
+
 }  // namespace
 
 void write_table(std::ostream& out, const std::vector<Record>& records, const TableStyle& style) {
@@ -371,7 +402,8 @@ void write_table(std::ostream& out, const std::vector<Record>& records, const Ta
   if (ran != records.end()) write_machine(out, *ran, style);
   for (const Record* record : by_severity(records)) CaseBlock(out, *record, style).write();
   write_wrapped(out,
-                counts(records) + (records.empty() ? "" : "; run folder " + records.front().run_id),
+                counts(records) + blind_words(records) +
+                    (records.empty() ? "" : "; run folder " + records.front().run_id),
                 0, columns(style));
   write_exit_code(out, combined_exit_code(records), style);
 }

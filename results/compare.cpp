@@ -184,7 +184,7 @@ void judge_ledgers(ComparisonRow& row, const ArmEvidence& base, const ArmEvidenc
                    bool same_conditions) {
   row.status = Status::pass;
   if (base.ledger_digest == fresh.ledger_digest) {
-    row.words = "reproducible as before, with equal ledgers in both runs";
+    row.words = "reproducible as before, and both records have the same digest of its ledger";
   } else if (!same_conditions) {
     row.words =
         "reproducible as before; the ledgers of the two runs differ, as they may between "

@@ -40,6 +40,11 @@ void Options::text(const std::string& names, const std::string& placeholder, std
   app_.add_option(names, value, what)->type_name(placeholder)->check(not_empty)->check(no_flag);
 }
 
+void Options::arguments(const std::string& names, const std::string& placeholder,
+                        std::string& value, const std::string& what) {
+  app_.add_option(names, value, what)->type_name(placeholder)->check(not_empty);
+}
+
 void Options::texts(const std::string& names, const std::string& placeholder,
                     std::vector<std::string>& values, const std::string& what) {
   app_.add_option(names, values, what)

@@ -9,6 +9,7 @@
 #include "harness/base/error.h"
 #include "harness/base/text.h"
 #include "harness/comm/mpi_session.h"
+#include "harness/launch/control_server.h"
 #include "harness/launch/process_launcher.h"
 #include "harness/launch/rank_pool.h"
 #include "harness/launch/rank_variables.h"
@@ -57,8 +58,8 @@ void declare_launch_options(Options& options, LaunchOptions& values) {
   options.text("--nodelist", "LIST", values.nodelist, "hosts to use, e.g. gpu[01-04]");
   options.text("--exclude", "LIST", values.exclude, "hosts not to use");
   options.text("--hostfile", "FILE", values.hostfile, "hosts for mpirun: host slots=N a line");
-  options.text("--launcher-args", "TEXT", values.arguments,
-               "further arguments of mpirun or srun, split at spaces");
+  options.arguments("--launcher-args", "TEXT", values.arguments,
+                    "further arguments of mpirun or srun, split at spaces");
   options.choice("--binding", binding_words(), values.binding,
                  "core: each compute thread on a core of its own");
   options.text("--control-address", "HOST", values.control_address,
@@ -77,7 +78,8 @@ void lay_over(Suite& suite, const LaunchOptions& options) {
   if (options.nodes) spread(suite, *options.nodes);
   if (launch.launcher != "threads") return;
   const bool hosts = !launch.hostfile.empty() || !launch.nodelist.empty() ||
-                     !launch.exclude.empty() || !launch.arguments.empty();
+                     !launch.exclude.empty() || !launch.arguments.empty() ||
+                     !launch.control_address.empty();
   if (hosts) {
     throw Error(ErrorKind::usage,
                 "hosts and arguments need --launcher mpirun or srun; threads are of one process on "
@@ -93,12 +95,21 @@ std::unique_ptr<Launcher> make_launcher(const LaunchPlan& plan, LaunchSettings s
   }
   ProcessSettings process;
   process.starter = plan.launcher == "srun" ? RankStarter::srun : RankStarter::mpirun;
+  require_starter(process.starter, process_variables());
+  if (!plan.control_address.empty() && !resolves(plan.control_address)) {
+    throw Error(ErrorKind::config,
+                fmt::format("--control-address {}: no such host is known here; give this host's "
+                            "name or address, as the others reach it",
+                            plan.control_address));
+  }
   process.job = find_job({plan.hostfile, plan.nodelist, plan.exclude}, process_variables());
   if (process.job.cores_per_host == 0) process.job.cores_per_host = available_cores();
   process.arguments = plan.arguments;
   process.control_address = plan.control_address;
   return make_process_launcher(std::move(settings), std::move(process));
 }
+
+void check_launcher(const LaunchPlan& plan) { make_launcher(plan, {}); }
 
 void require_single_start() {
   const VariableLookup all = process_variables();

@@ -23,6 +23,9 @@ void lay_over(Suite& suite, const LaunchOptions& options);
 // The launcher that the suite asks for. Error in one line where it cannot work here.
 std::unique_ptr<Launcher> make_launcher(const LaunchPlan& plan, LaunchSettings settings);
 
+// Throws what make_launcher() would throw, before anything is made or started.
+void check_launcher(const LaunchPlan& plan);
+
 // One dettax starts all ranks itself; N of them, started by mpirun or srun, would each run the whole
 // suite. Error{usage} with the rank and what to do instead.
 void require_single_start();

@@ -20,6 +20,9 @@ class Options {
   void flag(const std::string& names, bool& value, const std::string& what);
   void text(const std::string& names, const std::string& placeholder, std::string& value,
             const std::string& what);
+  // May begin with a dash: arguments of another program.
+  void arguments(const std::string& names, const std::string& placeholder, std::string& value,
+                 const std::string& what);
   void texts(const std::string& names, const std::string& placeholder,
              std::vector<std::string>& values, const std::string& what);  // may be repeated
   // `example` tells who gave no number what one looks like.

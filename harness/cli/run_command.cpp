@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -156,6 +157,7 @@ bool RunCommand::asks_for_text(const Streams& streams, ExitCode& code) const {
     streams.out << dump_suite(suite());
   } else if (options_.dry_run) {
     const Suite planned = suite();
+    check_launcher(planned.launch);
     const size_t running =
         write_plan(streams.out, planned, available_memory_bytes(), available_cores());
     if (running == 0) code = ExitCode::skipped;
@@ -178,6 +180,7 @@ ExitCode RunCommand::run(const Streams& streams) {
   ExitCode code = ExitCode::pass;
   if (asks_for_text(streams, code)) return code;
   const Suite planned = suite();
+  check_launcher(planned.launch);
   return measure(planned, folder(planned), budget_seconds, streams);
 }
 
@@ -187,7 +190,8 @@ ExitCode RunCommand::measure(const Suite& suite, RunFolder folder,
   InterruptWatch interrupts;
   LaunchSettings launch;
   launch.log_folder = folder.path() / "logs";
-  launch.step_timeout_seconds = suite.measure.step_timeout_seconds;
+  launch.step_timeout_seconds =
+      std::min(suite.measure.step_timeout_seconds, suite.measure.case_timeout_seconds);
   launch.interrupt = interrupts.descriptor();
   std::filesystem::create_directories(launch.log_folder);
   const auto launcher = make_launcher(suite.launch, launch);

@@ -164,13 +164,15 @@ Suite load_run_suite(const RunOptions& options) {
 }
 
 double parse_duration(const std::string& flag, const std::string& text) {
+  constexpr double kLongestSeconds = 1e8;  // three years
   double value = 0;
   const char* const end = text.data() + text.size();
   const auto [rest, fault] = std::from_chars(text.data(), end, value);
   const std::string unit(rest, end);
   const std::pair<const char*, double> units[] = {{"", 1}, {"s", 1}, {"m", 60}, {"h", 3600}};
   for (const auto& [name, seconds] : units) {
-    if (fault == std::errc() && unit == name && value > 0) return value * seconds;
+    if (fault == std::errc() && unit == name && value > 0 && value < kLongestSeconds)
+      return value * seconds;
   }
   throw Error(ErrorKind::usage,
               fmt::format("{} {}: a time is expected, such as 90, 90s, 20m or 1.5h", flag, text));

@@ -200,4 +200,11 @@ Channel connect_to_launcher(const std::string& addresses, double seconds) {
                           join(list, ", ")));
 }
 
+bool resolves(const std::string& host) {
+  addrinfo* list = nullptr;
+  const bool known = ::getaddrinfo(host.c_str(), nullptr, nullptr, &list) == 0;
+  if (known) ::freeaddrinfo(list);
+  return known;
+}
+
 }  // namespace dettax

@@ -35,4 +35,7 @@ class ControlServer {
 // if none does within `seconds`.
 Channel connect_to_launcher(const std::string& addresses, double seconds);
 
+// Whether this host knows the name or address.
+bool resolves(const std::string& host);
+
 }  // namespace dettax

@@ -46,7 +46,6 @@ void append_worker(std::vector<std::string>& arguments, const GroupPlan& plan) {
 // Ranks bind themselves, so that where they sit is known and recorded; mpirun is told to leave them
 // alone.
 ProcessSpec mpirun_command(const GroupPlan& plan, const VariableLookup& variable) {
-  check_root(variable);
   const Topology& topology = plan.topology;
   ProcessSpec command;
   command.program = find_program("mpirun", variable);
@@ -75,11 +74,6 @@ ProcessSpec mpirun_command(const GroupPlan& plan, const VariableLookup& variable
 }
 
 ProcessSpec srun_command(const GroupPlan& plan, const VariableLookup& variable) {
-  if (!variable("SLURM_JOB_ID")) {
-    throw Error(ErrorKind::config,
-                "--launcher srun: there is no Slurm job here (SLURM_JOB_ID is not set); start "
-                "dettax inside one, with sbatch or salloc");
-  }
   const Topology& topology = plan.topology;
   ProcessSpec command;
   command.program = find_program("srun", variable);
@@ -104,8 +98,19 @@ const char* to_string(RankStarter starter) {
   return starter == RankStarter::mpirun ? "mpirun" : "srun";
 }
 
+void require_starter(RankStarter starter, const VariableLookup& variable) {
+  if (starter == RankStarter::mpirun) check_root(variable);
+  if (starter == RankStarter::srun && !variable("SLURM_JOB_ID")) {
+    throw Error(ErrorKind::config,
+                "--launcher srun: there is no Slurm job here (SLURM_JOB_ID is not set); start "
+                "dettax inside one, with sbatch or salloc");
+  }
+  find_program(to_string(starter), variable);
+}
+
 ProcessSpec rank_command(RankStarter starter, const GroupPlan& plan,
                          const VariableLookup& variable) {
+  require_starter(starter, variable);
   return starter == RankStarter::mpirun ? mpirun_command(plan, variable)
                                         : srun_command(plan, variable);
 }

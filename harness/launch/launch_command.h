@@ -39,4 +39,7 @@ std::string find_on_path(const std::string& name, const VariableLookup& variable
 // This program's own file, which other hosts are to start as well.
 std::string own_program();
 
+// Throws Error{config} where mpirun or srun is not there, or refuses this user: nothing would start.
+void require_starter(RankStarter starter, const VariableLookup& variable);
+
 }  // namespace dettax

@@ -37,6 +37,8 @@ void read_batch(MapReader& reader, Case& planned) {
   }
 }
 
+constexpr double kSlowestLink = 1000;  // bytes per second
+
 // Bounds that keep a step from lasting for ever by a slip of the pen.
 void read_link(MapReader& links, const std::string& key, Link& link) {
   const Yaml* node = links.find(key);
@@ -45,6 +47,10 @@ void read_link(MapReader& links, const std::string& key, Link& link) {
   keys.number("bytes_per_second", link.bytes_per_second, {0, 1e15});
   keys.number("latency_seconds", link.latency_seconds, {0, 10});
   keys.finish();
+  if (link.bytes_per_second > 0 && link.bytes_per_second < kSlowestLink)
+    throw keys.fault(
+        "bytes_per_second",
+        fmt::format("must be at least {:g}, or 0 for a link as the machine has it", kSlowestLink));
 }
 
 void read_links(MapReader& reader, Topology& topology) {

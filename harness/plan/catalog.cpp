@@ -113,6 +113,21 @@ std::string resolve(FileKind kind, const Yaml& reference, const std::string& key
   return path;
 }
 
+std::string resolve_base(FileKind kind, const Yaml& reference, const std::string& key,
+                         const std::vector<std::string>& above) {
+  const std::string path = resolve(kind, reference, key);
+  std::error_code ignored;
+  const auto same = [&](const std::string& other) {
+    return path == other || fs::equivalent(path, other, ignored);
+  };
+  if (std::any_of(above.begin(), above.end(), same)) {
+    throw config_error(reference, key,
+                       fmt::format("{} is made from itself: {} -> {}; a base must be another {}",
+                                   path, join(above, " -> "), path, info_of(kind).word));
+  }
+  return path;
+}
+
 std::string stem(const std::string& path) { return fs::path(path).stem().string(); }
 
 void check_name(const Yaml& node, const std::string& key, const std::string& name) {

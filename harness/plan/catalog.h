@@ -21,6 +21,11 @@ std::string resolve(FileKind kind, const std::string& name_or_path);
 // The same for a reference inside another file, which the message then names.
 std::string resolve(FileKind kind, const Yaml& reference, const std::string& key);
 
+// The same for a file's `base`; `above` are the files that are being read, each the base of the one before it. Error{config} if it is one
+// of them.
+std::string resolve_base(FileKind kind, const Yaml& reference, const std::string& key,
+                         const std::vector<std::string>& above);
+
 // Name of a file without folder and ending.
 std::string stem(const std::string& path);
 

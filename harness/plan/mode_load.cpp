@@ -125,11 +125,18 @@ void check_claims(const MapReader& reader, Mode& mode, bool derived) {
                          "; allow_unproven_knobs: true accepts it, to see the evidence fail");
 }
 
-Mode read_mode_map(const Yaml& node, const std::string& key, const std::string& default_name) {
+// Files that are being read, each the base of the one before it.
+using Above = std::vector<std::string>;
+
+Mode load_mode_below(const std::string& path, Above above);
+
+Mode read_mode_map(const Yaml& node, const std::string& key, const std::string& default_name,
+                   const Above& above) {
   MapReader reader(node, key);
   const Yaml* base = reader.find("base");
-  Mode mode =
-      base == nullptr ? Mode{} : load_mode(resolve(FileKind::mode, *base, reader.path("base")));
+  Mode mode;
+  if (base != nullptr)
+    mode = load_mode_below(resolve_base(FileKind::mode, *base, reader.path("base"), above), above);
   if (mode.name.empty()) mode.name = default_name;
   std::vector<std::string> changes = read_knobs(reader, mode);
   if (read_environment(reader, mode)) changes.emplace_back("environment");
@@ -154,15 +161,19 @@ Mode read_mode_map(const Yaml& node, const std::string& key, const std::string& 
   return mode;
 }
 
+Mode load_mode_below(const std::string& path, Above above) {
+  above.push_back(path);
+  return read_mode_map(read_yaml(path), "", stem(path), above);
+}
+
 }  // namespace
 
 Mode load_mode(const std::string& name_or_path) {
-  const std::string path = resolve(FileKind::mode, name_or_path);
-  return read_mode_map(read_yaml(path), "", stem(path));
+  return load_mode_below(resolve(FileKind::mode, name_or_path), {});
 }
 
 Mode read_mode(const Yaml& node, const std::string& key) {
-  if (node.kind == Yaml::Kind::map) return read_mode_map(node, key, "");
+  if (node.kind == Yaml::Kind::map) return read_mode_map(node, key, "", {});
   return load_mode(resolve(FileKind::mode, node, key));
 }
 

@@ -12,7 +12,6 @@ namespace {
 constexpr IntegerRange kSize{1, 10'000'000};
 constexpr IntegerRange kCount{1, 100'000};
 
-Model read_model_map(const Yaml& node, const std::string& key, const std::string& default_name);
 
 void read_moe(MapReader& reader, Model& model) {
   const Yaml* node = reader.find("moe");
@@ -91,15 +90,21 @@ void check(const MapReader& reader, const Model& model) {
   }
 }
 
-Model read_base(MapReader& reader) {
+// Files that are being read, each the base of the one before it.
+using Above = std::vector<std::string>;
+
+Model load_model_below(const std::string& path, Above above);
+
+Model read_base(MapReader& reader, const Above& above) {
   const Yaml* base = reader.find("base");
-  return base == nullptr ? Model{}
-                         : load_model(resolve(FileKind::model, *base, reader.path("base")));
+  if (base == nullptr) return {};
+  return load_model_below(resolve_base(FileKind::model, *base, reader.path("base"), above), above);
 }
 
-Model read_model_map(const Yaml& node, const std::string& key, const std::string& default_name) {
+Model read_model_map(const Yaml& node, const std::string& key, const std::string& default_name,
+                     const Above& above) {
   MapReader reader(node, key);
-  Model model = read_base(reader);
+  Model model = read_base(reader, above);
   const bool equal_heads = model.heads == model.key_value_heads;
   if (model.name.empty()) model.name = default_name;
   reader.text("name", model.name);
@@ -128,9 +133,19 @@ Model read_model_map(const Yaml& node, const std::string& key, const std::string
   if (model.heads == 0) throw reader.fault("heads", "is missing");
   derive(reader, model, equal_heads);
   check(reader, model);
+  if (model.moe && model.moe->first_layer >= std::max(model.layers, model.published_layers))
+    throw reader.fault(
+        "moe.first_layer",
+        fmt::format("is {}, of {} layers; from 0 to one below", model.moe->first_layer,
+                    std::max(model.layers, model.published_layers)));
   if (model.name.empty()) throw reader.fault("name", "is missing");
   check_name(node, reader.path("name"), model.name);
   return model;
+}
+
+Model load_model_below(const std::string& path, Above above) {
+  above.push_back(path);
+  return read_model_map(read_yaml(path), "", stem(path), above);
 }
 
 }  // namespace
@@ -154,12 +169,11 @@ const std::vector<std::string>& routing_words() {
 }
 
 Model load_model(const std::string& name_or_path) {
-  const std::string path = resolve(FileKind::model, name_or_path);
-  return read_model_map(read_yaml(path), "", stem(path));
+  return load_model_below(resolve(FileKind::model, name_or_path), {});
 }
 
 Model read_model(const Yaml& node, const std::string& key) {
-  if (node.kind == Yaml::Kind::map) return read_model_map(node, key, "");
+  if (node.kind == Yaml::Kind::map) return read_model_map(node, key, "", {});
   return load_model(resolve(FileKind::model, node, key));
 }
 

@@ -63,9 +63,23 @@ std::string in_our_words(const std::string& message) {
   return "quote texts with special characters, and indent with spaces";
 }
 
+// Whether the quoted text that begins here also ends; yaml-cpp takes the end of the file for its end.
+bool quote_ends(const std::string& text, size_t begin) {
+  const char quote = text[begin];
+  for (size_t at = begin + 1; at < text.size(); ++at) {
+    if (quote == '"' && text[at] == '\\') {
+      ++at;
+    } else if (text[at] == quote) {
+      if (quote == '"' || at + 1 == text.size() || text[at + 1] != quote) return true;
+      ++at;  // '' inside single quotes
+    }
+  }
+  return false;
+}
+
 class Converter {
  public:
-  explicit Converter(std::string name) : name_(std::move(name)) {}
+  Converter(std::string name, const std::string& text) : name_(std::move(name)), text_(text) {}
 
   Yaml convert(const YAML::Node& node, int depth) {
     Yaml result;
@@ -92,10 +106,18 @@ class Converter {
   }
 
  private:
-  static void read_scalar(const YAML::Node& node, Yaml& result) {
+  void require_end_of_quote(const YAML::Node& node, const std::string& where) const {
+    const auto begin = static_cast<size_t>(node.Mark().pos);
+    if (begin >= text_.size() || (text_[begin] != '"' && text_[begin] != '\'')) return;
+    if (!quote_ends(text_, begin))
+      fail(where, fmt::format("a text that begins with {} is not closed with it", text_[begin]));
+  }
+
+  void read_scalar(const YAML::Node& node, Yaml& result) const {
     result.kind = Yaml::Kind::scalar;
     result.text = node.Scalar();
     result.quoted = node.Tag() == "!";
+    if (result.quoted) require_end_of_quote(node, result.origin);
     if (result.text.find('\0') != std::string::npos)
       fail(result.origin, "a value holds a zero byte");
   }
@@ -106,6 +128,7 @@ class Converter {
     for (const auto& entry : node) {
       const std::string where = fmt::format("{}:{}", name_, entry.first.Mark().line + 1);
       if (!entry.first.IsScalar()) fail(where, "a key must be a word");
+      if (entry.first.Tag() == "!") require_end_of_quote(entry.first, where);
       const std::string& key = entry.first.Scalar();
       if (const Yaml* before = result.find(key)) {
         fail(where, fmt::format("{}: given twice; first at {}", one_line(key), before->origin));
@@ -117,6 +140,7 @@ class Converter {
   }
 
   std::string name_;
+  const std::string& text_;
   int nodes_ = 0;
 };
 
@@ -136,7 +160,7 @@ Yaml parse(const std::string& text, const std::string& name, bool lined) {
     if (documents.size() > 1) {
       fail(name, fmt::format("holds {} YAML documents; it must hold one", documents.size()));
     }
-    return Converter(name).convert(documents.front(), 0);
+    return Converter(name, text).convert(documents.front(), 0);
   } catch (const YAML::Exception& error) {
     const bool at_line = lined && !error.mark.is_null();
     fail(at_line ? fmt::format("{}:{}", name, error.mark.line + 1) : name,

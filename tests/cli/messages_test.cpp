@@ -56,6 +56,13 @@ TEST(BadInput, IsOneLineThatSaysWhatWouldBeRight) {
       {"run tiny --output-dir --dry-run", 2,
        "dettax: --output-dir: its value is missing; \"--dry-run\" is a flag (a file of that name "
        "is ./--dry-run); see dettax run --help\n"},
+      // Known before anything starts, also where it is only asked what would run.
+      {"run tiny --dry-run --launcher srun --launcher-args '--mpi=pmix --label'", 2,
+       "dettax: --launcher srun: there is no Slurm job here (SLURM_JOB_ID is not set); start "
+       "dettax inside one, with sbatch or salloc\n"},
+      {"run tiny --launcher threads --control-address here", 2,
+       "dettax: hosts and arguments need --launcher mpirun or srun; threads are of one process on "
+       "this host\n"},
       {"worker", 2, "dettax: dettax worker is started by dettax run, not by hand\n"},
       {"log /", 2, "dettax: /: is a folder; it must be the log of a trainer\n"},
       {"run tiny --json /", 2, "dettax: --json /: is a folder; a file is needed\n"},

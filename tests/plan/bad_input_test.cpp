@@ -1,5 +1,6 @@
 // Bad input: one clear line that names file, key and what would be right, and never a crash.
 #include <filesystem>
+#include <fstream>
 #include <ostream>
 #include <random>
 
@@ -37,6 +38,32 @@ std::string suite(const std::string& case_lines, const std::string& suite_lines 
 const std::string kBatch = "  batch: {micro: 2, global: 4, sequence_length: 64}\n";
 
 TEST(BadInput, TheSuiteWithoutAFaultLoads) { EXPECT_EQ(failure(suite(kBatch)), "no error"); }
+
+TEST(BadInput, QuotedTextsThatEndAreTaken) {
+  EXPECT_EQ(failure(suite(kBatch) + "description: \"a \\\" b\"\n"), "no error");
+  EXPECT_EQ(failure(suite(kBatch) + "description: 'it''s'\n"), "no error");
+  EXPECT_EQ(failure(suite(kBatch) + "description: \"\xC3\xA9 in\n  two lines\"  # \" and on\n"),
+            "no error");
+}
+
+TEST(BadInput, AFileThatIsItsOwnBaseIsNamed) {
+  const TemporaryFile mode("own.yaml", "");
+  const TemporaryFile again("again.yaml", "base: " + mode.path() + "\n");
+  std::ofstream(mode.path()) << "base: " << again.path() << "\n";
+  const auto complaint = [](const auto& load) -> std::string {
+    try {
+      load();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  const std::string circle = again.path() + ":1: base: " + mode.path() +
+                             " is made from itself: " + mode.path() + " -> " + again.path() +
+                             " -> " + mode.path();
+  EXPECT_EQ(complaint([&] { load_mode(mode.path()); }), circle + "; a base must be another mode");
+  EXPECT_EQ(complaint([&] { load_model(mode.path()); }), circle + "; a base must be another model");
+}
 
 struct Bad {
   std::string text;
@@ -168,6 +195,19 @@ INSTANTIATE_TEST_SUITE_P(
             ":5: cases.0.topology: 2 nodes x 3 ranks are not the 1 ranks of layout dp1"},
         Bad{suite(kBatch + "  data: {kind: text}\n"),
             ":5: cases.0.data.path: is missing; kind text needs the path of a file"},
+        Bad{suite(kBatch) + "description: \"never closed\nthresholds: {max_overhead_ratio: 1.01}\n",
+            ":5: a text that begins with \" is not closed with it"},
+        Bad{suite(kBatch) + "description: 'it''s\n",
+            ":5: a text that begins with ' is not closed with it"},
+        Bad{suite(kBatch +
+                  "  layout: dp2\n  topology: {nodes: 2, ranks_per_node: 1, links: {inter_node: "
+                  "{bytes_per_second: 1e-300}}}\n"),
+            ":6: cases.0.topology.links.inter_node.bytes_per_second: must be at least 1000, or 0 "
+            "for "
+            "a link as the machine has it"},
+        Bad{suite(kBatch + "  injections: [{kind: delay, op: forward}]\n"),
+            ":5: cases.0.injections.0.seconds: is missing; 0.001 makes each such op a millisecond "
+            "longer"},
         Bad{suite(kBatch + "  injections: [{kind: slow}]\n"),
             ":5: cases.0.injections.0.ratio: is missing; 0.03 makes each step 3 % longer"},
         Bad{suite(kBatch + "  injections: [{kind: nan, rank: 1}]\n"),

@@ -119,7 +119,7 @@ TEST(CompareRuns, TheSameCaseTwiceMustGiveEqualLedgers) {
   EXPECT_THAT(row(comparison, "deterministic", "evidence").words,
               HasSubstr("the ledgers of the two runs differ: " + std::string(32, 'b')));
   EXPECT_EQ(row(compare_runs({other}, {other}, {}), "deterministic", "evidence").words,
-            "reproducible as before, with equal ledgers in both runs");
+            "reproducible as before, and both records have the same digest of its ledger");
   other.environment.cpu_model = "Another CPU";
   const Comparison forced = compare_runs({sample_record()}, {other}, {0.02, true});
   EXPECT_EQ(forced.exit_code, 0);
