@@ -2,6 +2,7 @@
 #include "profiles/import/kineto.h"
 
 #include <functional>
+#include <random>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -138,6 +139,30 @@ TEST_F(Kineto, EveryCutOfAFileIsDamageAndNothingWorse) {
     EXPECT_THAT(refusal([&] { read(whole.substr(0, length)); }, ErrorKind::config),
                 HasSubstr("ends early"));
     EXPECT_NO_THROW(read(whole.substr(0, length), {.step_name = "", .salvage = true}));
+  }
+}
+
+TEST_F(Kineto, BytesThatWereChangedAreReadOrRefusedInOneLine) {
+  KinetoText text;
+  text.header += R"("distributedInfo": {"rank": 0, "world_size": 8}, "baseTimeNanoseconds": 5,)";
+  for (int i = 0; i < 4; ++i) text.work("aten::mm", "gemm", 10 * i, 10 * i + 5, 2);
+  const std::string whole = text.text();
+  std::mt19937 random(7);
+  for (int round = 0; round < 400; ++round) {
+    std::string changed = whole;
+    for (int i = 0; i < 1 + round % 4; ++i) {
+      const std::string_view bytes("\"{}[],:\\0e-.x\x01\xff\0", 17);
+      changed[random() % changed.size()] = bytes[random() % bytes.size()];
+    }
+    for (const bool salvage : {false, true}) {
+      try {
+        const Trace trace = read(changed, {.step_name = "", .salvage = salvage});
+        attribute({trace}, {trace});
+      } catch (const Error& error) {
+        EXPECT_NE(error.kind(), ErrorKind::internal) << error.what();
+        EXPECT_THAT(error.what(), Not(HasSubstr("\n")));
+      }
+    }
   }
 }
 
