@@ -27,7 +27,8 @@ class Export {
  public:
   explicit Export(const std::filesystem::path& path) : path_(path) {
     EXPECT_EQ(sqlite3_open(path.c_str(), &database_), SQLITE_OK);
-    sql("CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);"
+    sql("PRAGMA synchronous = OFF; PRAGMA journal_mode = OFF;"
+        "CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);"
         "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INT, end INT, deviceId INT, contextId INT, "
         "streamId INT, correlationId INT, globalPid INT, demangledName INT, shortName INT);"
         "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start INT, end INT, deviceId INT, streamId INT, "
