@@ -12,7 +12,6 @@ namespace {
 constexpr IntegerRange kSize{1, 10'000'000};
 constexpr IntegerRange kCount{1, 100'000};
 
-
 void read_moe(MapReader& reader, Model& model) {
   const Yaml* node = reader.find("moe");
   if (node == nullptr || node->kind == Yaml::Kind::null) return;
