@@ -9,6 +9,7 @@
 
 #include "exporters/cause_tables.h"
 #include "exporters/mode_words.h"
+#include "exporters/report_order.h"
 #include "exporters/text_layout.h"
 #include "exporters/words.h"
 #include "harness/base/format.h"
@@ -326,29 +327,6 @@ class CaseBlock {
   const TableStyle& style_;
 };
 
-// Bad news first; else as they were planned.
-std::vector<const Record*> by_severity(const std::vector<Record>& records) {
-  const auto rank = [](const Record* record) {
-    switch (static_cast<ExitCode>(record->verdict.exit_code)) {
-      case ExitCode::pass:
-        return 3;
-      case ExitCode::inconclusive:
-        return 2;
-      case ExitCode::skipped:
-        return 4;
-      case ExitCode::fail:
-        return 1;
-      default:
-        return 0;
-    }
-  };
-  std::vector<const Record*> order;
-  for (const Record& record : records) order.push_back(&record);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](const Record* a, const Record* b) { return rank(a) < rank(b); });
-  return order;
-}
-
 void write_machine(std::ostream& out, const Record& record, const TableStyle& style) {
   const Environment& e = record.environment;
   out << paint("dettax " + e.tool_version, Colour::bold, style.colour) << "  suite " << record.suite
@@ -362,20 +340,6 @@ void write_machine(std::ostream& out, const Record& record, const TableStyle& st
   std::string lines = machine.str();
   lines.pop_back();
   out << paint(lines, Colour::dim, style.colour) << "\n\n";
-}
-
-std::string counts(const std::vector<Record>& records) {
-  std::string words = fmt::format("{} case{}", records.size(), records.size() == 1 ? "" : "s");
-  const char* separator = ": ";
-  for (Status status :
-       {Status::error, Status::fail, Status::inconclusive, Status::pass, Status::skipped}) {
-    const auto count = std::count_if(records.begin(), records.end(),
-                                     [&](const Record& r) { return r.verdict.status == status; });
-    if (count == 0) continue;
-    words += fmt::format("{}{} {}", separator, count, to_string(status));
-    separator = ", ";
-  }
-  return words;
 }
 
 // A pass says less where no difference could have been seen.
@@ -396,13 +360,11 @@ std::string blind_words(const std::vector<Record>& records) {
 
 void write_table(std::ostream& out, const std::vector<Record>& records, const TableStyle& style) {
   // A case that was not run says nothing of the machine.
-  const auto ran = std::find_if(records.begin(), records.end(), [](const Record& record) {
-    return !record.environment.started_at.empty();
-  });
-  if (ran != records.end()) write_machine(out, *ran, style);
+  const Record* ran = first_that_ran(records);
+  if (ran != nullptr) write_machine(out, *ran, style);
   for (const Record* record : by_severity(records)) CaseBlock(out, *record, style).write();
   write_wrapped(out,
-                counts(records) + blind_words(records) +
+                verdict_counts(records) + blind_words(records) +
                     (records.empty() ? "" : "; run folder " + records.front().run_id),
                 0, columns(style));
   write_exit_code(out, combined_exit_code(records), style);

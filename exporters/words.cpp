@@ -12,16 +12,12 @@
 #include "harness/base/format.h"
 
 namespace dettax {
-namespace {
-
 std::string meaning(ExitCode code) {
   for (const ExitCodeInfo& info : exit_code_table()) {
     if (info.code == code) return std::string(info.meaning);
   }
   return "ended by a signal";
 }
-
-}  // namespace
 
 size_t columns(const TableStyle& style) {
   constexpr int kLeast = 60;

@@ -22,6 +22,7 @@ std::string interval(const Estimate& ratio);  // "[+2.10, +4.05] %"
 std::string time_interval(const Estimate& seconds);  // "[12.2, 12.4] ms"
 // "caught: gemm norm; not shown: collectives (one rank)"; empty if there are none.
 std::string control_words(const std::vector<KnobControl>& controls);
+std::string meaning(ExitCode code);  // of exit_code_table()
 // "exit code 1: verdict fail ..."
 void write_exit_code(std::ostream& out, ExitCode code, const TableStyle& style);
 

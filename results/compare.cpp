@@ -6,6 +6,7 @@
 
 #include "harness/base/exit_code.h"
 #include "harness/base/format.h"
+#include "results/environment.h"
 #include "results/run_folder.h"
 
 namespace dettax {
@@ -51,6 +52,7 @@ void environment_differences(const Environment& base, const Environment& fresh, 
   std::set<std::string> names;
   for (const auto& [name, value] : base.variables) names.insert(name);
   for (const auto& [name, value] : fresh.variables) names.insert(name);
+  for (const std::string& name : job_variables()) names.erase(name);
   for (const std::string& name : names) {
     const auto get = [&](const Environment& e) {
       return e.variables.contains(name) ? e.variables.at(name) : "(unset)";

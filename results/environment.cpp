@@ -61,6 +61,11 @@ const std::vector<std::string>& recorded_variables() {
   return kNames;
 }
 
+const std::vector<std::string>& job_variables() {
+  static const std::vector<std::string> kNames = {"SLURM_JOB_ID", "NEMO_RUN_ID"};
+  return kNames;
+}
+
 Environment collect_environment(const std::string& simd_target, const EnvironmentSources& sources) {
   Environment environment;
   environment.tool_version = DETTAX_VERSION;
@@ -75,10 +80,12 @@ Environment collect_environment(const std::string& simd_target, const Environmen
   environment.simd_target = simd_target;
   environment.cores = usable_cores();
   environment.memory_bytes = memory_bytes(sources.proc / "meminfo");
-  for (const std::string& name : recorded_variables()) {
-    // Read before any thread of ours exists or writes the environment.
-    const char* value = std::getenv(name.c_str());  // NOLINT(concurrency-mt-unsafe)
-    if (value != nullptr) environment.variables[name] = value;
+  for (const auto* names : {&recorded_variables(), &job_variables()}) {
+    for (const std::string& name : *names) {
+      // Read before any thread of ours exists or writes the environment.
+      const char* value = std::getenv(name.c_str());  // NOLINT(concurrency-mt-unsafe)
+      if (value != nullptr) environment.variables[name] = value;
+    }
   }
   environment.started_at = utc_now();
   return environment;

@@ -12,6 +12,8 @@ namespace dettax {
 // Names of environment variables that are recorded; no other is ever read (conventions: by
 // allow-list).
 const std::vector<std::string>& recorded_variables();
+// Recorded as well, but no part of what two runs must have in common: which job a run belonged to.
+const std::vector<std::string>& job_variables();
 
 // Where the machine describes itself; another root in tests.
 struct EnvironmentSources {

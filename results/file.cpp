@@ -47,41 +47,6 @@ void FileHandle::fail(const char* what) const {
               path_.string() + ": " + what + ": " + std::generic_category().message(errno));
 }
 
-namespace {
-
-void sync_folder(const std::filesystem::path& folder) {
-  FileHandle(folder.empty() ? "." : folder, O_RDONLY | O_DIRECTORY).sync();
-}
-
-}  // namespace
-
-void write_file_atomically(const std::filesystem::path& asked, const std::string& text) {
-  std::error_code error;
-  // Through a link to the file it stands for; a device or a pipe is written, never replaced by a file.
-  const bool link = std::filesystem::is_symlink(asked, error);
-  const std::filesystem::path path = link ? std::filesystem::weakly_canonical(asked) : asked;
-  if (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error)) {
-    FileHandle file(path, O_WRONLY);
-    file.write(text);
-    file.close();
-    return;
-  }
-  const std::filesystem::path temporary = path.string() + ".tmp" + std::to_string(::getpid());
-  try {
-    FileHandle file(temporary, O_WRONLY | O_CREAT | O_TRUNC);
-    file.write(text);
-    file.sync();
-    file.close();
-    if (::rename(temporary.c_str(), path.c_str()) != 0)
-      throw Error(ErrorKind::infrastructure, path.string() + ": cannot be replaced: " +
-                                                 std::generic_category().message(errno));
-    sync_folder(path.parent_path());
-  } catch (const Error&) {
-    ::unlink(temporary.c_str());
-    throw;
-  }
-}
-
 std::string read_file(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);
   if (in && in.peek() == std::ifstream::traits_type::eof() && !in.bad())

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <iosfwd>
 #include <memory>
 #include <optional>
@@ -19,9 +20,12 @@ class FileHandle;
 std::string to_json(const Record& record);
 Record parse_record(const std::string& json, const std::string& name);
 
-// Writes text to a temporary file beside `path`, syncs and renames, so that `path` is always whole.
-// Error{infrastructure} when the disk does not take it.
+// Writes to a temporary file beside `path`, syncs and renames, so that `path` is always whole: before, the old text, after, the new.
+// What a writer that was killed has left behind is removed by the next. Error{infrastructure} when the disk does not take it.
 void write_file_atomically(const std::filesystem::path& path, const std::string& text);
+// The same of what `write` puts into the stream; nothing of it is held in memory.
+void write_file_atomically(const std::filesystem::path& path,
+                           const std::function<void(std::ostream&)>& write);
 std::string read_file(const std::filesystem::path& path);  // Error{config} if it cannot be read
 
 // That this process, and no other, runs a run folder; held until it goes out of scope or the process

@@ -31,6 +31,11 @@ void Options::positional(const std::string& name, std::string& value, const std:
   if (required) option->required();
 }
 
+void Options::positionals(const std::string& name, std::vector<std::string>& values,
+                          const std::string& what) {
+  app_.add_option(name, values, what)->type_name("")->check(not_empty)->required();
+}
+
 void Options::flag(const std::string& names, bool& value, const std::string& what) {
   app_.add_flag(names, value, what)->disable_flag_override();
 }

@@ -17,6 +17,9 @@ class Options {
 
   void positional(const std::string& name, std::string& value, const std::string& what,
                   bool required);
+  // One or more.
+  void positionals(const std::string& name, std::vector<std::string>& values,
+                   const std::string& what);
   void flag(const std::string& names, bool& value, const std::string& what);
   void text(const std::string& names, const std::string& placeholder, std::string& value,
             const std::string& what);

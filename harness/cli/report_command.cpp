@@ -4,9 +4,11 @@
 
 #include <unistd.h>
 
+#include "exporters/exporter.h"
 #include "exporters/table.h"
 #include "harness/base/error.h"
 #include "harness/cli/command.h"
+#include "harness/cli/export_options.h"
 #include "harness/cli/run_path.h"
 #include "harness/cli/terminal.h"
 #include "results/reason.h"
@@ -15,24 +17,57 @@
 namespace dettax {
 namespace {
 
+constexpr const char* kTable = "table";
+
+std::vector<std::string> formats() {
+  std::vector<std::string> words{kTable};
+  for (const Exporter& exporter : exporter_table()) words.emplace_back(exporter.format);
+  return words;
+}
+
 class ReportCommand : public Command {
  public:
   const char* name() const override { return "report"; }
-  const char* what() const override { return "prints the table of a run"; }
+  const char* what() const override { return "prints a run as a table or in another format"; }
   void declare(Options& options) override {
     options.positional("RUN", run_, "run folder, its name under results/runs, or latest", true);
+    options.choice("--format", formats(), format_, "how it is told");
+    options.text("--output", "FILE", file_, "writes to a file instead of standard output");
+    options.flag("--strict", strict_, "an inconclusive case is a failure in JUnit");
     options.choice("--color", {"auto", "always", "never"}, colour_, "colours in the table");
   }
   ExitCode run(const Streams& streams) override {
+    if (!file_.empty()) require_writable("--output", file_);
     const auto records = RunFolder::open(find_run(run_)).records();
     if (records.empty()) throw Error(ErrorKind::infrastructure, run_ + ": no case was planned");
-    write_table(streams.out, records,
-                {use_colour(colour_, STDOUT_FILENO), terminal_width(STDOUT_FILENO)});
+    if (format_ == kTable) {
+      table(records, streams);
+    } else if (!file_.empty()) {
+      write_export(format_, file_, strict_, records, streams);
+    } else {
+      ExportSettings settings;
+      settings.strict = strict_;
+      settings.warn = [&](const std::string& warning) {
+        streams.err << "dettax: " << warning << '\n';
+      };
+      exporter_named(format_).write(streams.out, records, settings);
+    }
     return combined_exit_code(records);
   }
 
  private:
-  std::string run_;
+  void table(const std::vector<Record>& records, const Streams& streams) const {
+    if (file_.empty()) {
+      return write_table(streams.out, records,
+                         {use_colour(colour_, STDOUT_FILENO), terminal_width(STDOUT_FILENO)});
+    }
+    write_file_atomically(file_, [&](std::ostream& out) {
+      write_table(out, records, {colour_ == "always", TableStyle{}.width});
+    });
+  }
+
+  std::string run_, format_ = kTable, file_;
+  bool strict_ = false;
   std::string colour_ = "auto";
 };
 

@@ -12,6 +12,7 @@
 #include "exporters/table.h"
 #include "harness/base/text.h"
 #include "harness/cli/command.h"
+#include "harness/cli/export_options.h"
 #include "harness/cli/interrupt.h"
 #include "harness/cli/plan_text.h"
 #include "harness/cli/run_options.h"
@@ -26,45 +27,6 @@
 
 namespace dettax {
 namespace {
-
-// One file for tools that want all: the records as they lie in the run folder, and what the run came to.
-std::string records_json(const std::vector<Record>& records, const std::string& run_id,
-                         ExitCode code) {
-  std::string text =
-      fmt::format("{{\"schema_version\": {}, \"run_id\": \"{}\", \"exit_code\": {}, \"records\": [",
-                  kRecordSchemaVersion, run_id, static_cast<int>(code));
-  for (size_t i = 0; i < records.size(); ++i) {
-    if (i > 0) text += ",\n";
-    text += to_json(records[i]);
-  }
-  return text + "]}\n";
-}
-
-// A file that could only be written after the run is checked before it.
-void require_writable(const std::string& flag, const std::filesystem::path& file) {
-  const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
-  std::error_code error;
-  std::string what;
-  if (std::filesystem::is_directory(file, error)) {
-    what = "is a folder; a file is needed";
-  } else if (!std::filesystem::is_directory(folder, error)) {
-    what = "its folder does not exist";
-  } else if (::access(std::filesystem::exists(file, error) ? file.c_str() : folder.c_str(), W_OK) !=
-             0) {
-    what = "cannot be written";
-  }
-  if (!what.empty())
-    throw Error(ErrorKind::usage, fmt::format("{} {}: {}", flag, file.string(), what));
-}
-
-// What a run reads must not be overwritten by what it found.
-void require_other_file(const std::string& flag, const std::string& file,
-                        const std::string& input) {
-  std::error_code neither;
-  if (!input.empty() && std::filesystem::equivalent(file, input, neither))
-    throw Error(ErrorKind::usage,
-                fmt::format("{} {}: is the suite itself; another file is needed", flag, file));
-}
 
 // A job that Slurm starts again may meet its own end.
 double lock_patience_seconds() {
@@ -173,10 +135,8 @@ ExitCode RunCommand::run(const Streams& streams) {
   check_questions();
   std::optional<double> budget_seconds;
   if (!options_.budget.empty()) budget_seconds = parse_duration("--budget", options_.budget);
-  if (!options_.json_file.empty()) {
-    require_writable("--json", options_.json_file);
-    require_other_file("--json", options_.json_file, options_.suite);
-  }
+  require_writable(options_.exports);
+  require_other_files(options_.exports, options_.suite);
   ExitCode code = ExitCode::pass;
   if (asks_for_text(streams, code)) return code;
   const Suite planned = suite();
@@ -223,9 +183,7 @@ ExitCode RunCommand::measure(const Suite& suite, RunFolder folder,
   const ExitCode code = combined_exit_code(done.records);
   write_table(streams.out, done.records,
               {use_colour(options_.colour, STDOUT_FILENO), terminal_width(STDOUT_FILENO)});
-  if (!options_.json_file.empty()) {
-    write_file_atomically(options_.json_file, records_json(done.records, folder.run_id(), code));
-  }
+  write_exports(options_.exports, done.records, streams);
   return code;
 }
 

@@ -133,7 +133,7 @@ void declare_run_options(Options& options, RunOptions& values) {
                "where the run folder is made (results/runs)");
   options.text("--resume", "RUN", values.resume,
                "goes on with a run; finished cases are not repeated");
-  options.text("--json", "FILE", values.json_file, "writes all records to one file as well");
+  declare_export_options(options, values.exports);
   options.flag("--list", values.list, "lists the suite's cases and modes, or the suites");
   options.flag("--dry-run", values.dry_run, "shows the plan with memory and time; starts nothing");
   options.flag("--dump-config", values.dump_config,

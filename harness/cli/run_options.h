@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/cli/export_options.h"
 #include "harness/cli/launch_options.h"
 #include "harness/cli/options.h"
 #include "harness/plan/suite.h"
@@ -20,7 +21,8 @@ struct RunOptions {
   std::map<std::string, std::string> case_settings;  // flag -> value, "" where it was not given
   LaunchOptions launch;
   std::string text_file;
-  std::string output_folder, resume, json_file;
+  std::string output_folder, resume;
+  ExportOptions exports;
   std::string budget;
   bool profile = false, ablate = false;
   bool list = false, dry_run = false, dump_config = false, no_progress = false;

@@ -1,9 +1,6 @@
-// Golden files: DETTAX_APPROVE=1 writes them anew; the difference is for a reviewer to read.
 #include "exporters/table.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <filesystem>
 #include <limits>
 #include <sstream>
 
@@ -11,21 +8,13 @@
 #include <gtest/gtest.h>
 
 #include "results/run_folder.h"
-#include "tests/results/sample_record.h"
+#include "tests/exporters/samples.h"
 
 namespace dettax {
 namespace {
 
 using testing::HasSubstr;
 using testing::Not;
-
-void expect_golden(const std::string& text, const std::string& name) {
-  const std::filesystem::path path =
-      std::filesystem::path(DETTAX_SOURCE_DIR) / "tests/exporters/golden" / name;
-  if (std::getenv("DETTAX_APPROVE") != nullptr) return write_file_atomically(path, text);
-  EXPECT_EQ(text, read_file(path))
-      << "if the change is meant: DETTAX_APPROVE=1, then read the difference";
-}
 
 std::string table(const std::vector<Record>& records, const TableStyle& style = {}) {
   std::ostringstream out;
@@ -38,70 +27,6 @@ size_t widest_line(const std::string& text) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) widest = std::max(widest, line.size());
   return widest;
-}
-
-Record not_reproducible() {
-  Record record = sample_record();
-  record.case_id = "small.fp32.dp1.t2.b8x256";
-  record.taxes[0].published = false;
-  record.evidence.arms[1].reproducible = false;
-  ScopeEvidence& relaunch = record.evidence.arms[1].scopes[1];
-  relaunch.equal = false;
-  relaunch.first_difference =
-      "step 0, rank 1, backward/layer3/attention: dqkv differs (412 later entries differ "
-      "downstream)";
-  relaunch.first_difference_op = "backward/layer3/attention";
-  record.verdict = make_verdict("not_reproducible",
-                                "deterministic, relaunch: " + relaunch.first_difference + ".");
-  return record;
-}
-
-Record inconclusive() {
-  Record record = sample_record();
-  record.case_id = "gpt2-124m.fp32.dp1.t2.b4x64";
-  record.planned.model.layers = 2;
-  record.planned.model.published_layers = 12;
-  record.planned.injections = {{"slow", "deterministic", 0, 0, "", "", 0.03}};
-  record.taxes[0].control_ratio.reset();
-  record.taxes[0].min_detectable_overhead_ratio = std::numeric_limits<double>::infinity();
-  record.taxes[0].warnings = {
-      "noise: round 5 has a ratio of 1.300 against 1.000 elsewhere; it counts in full",
-      "load: 1 disturbed round was repeated"};
-  record.evidence.fast_differed = false;
-  record.evidence.arms[0].scopes[0].equal = true;
-  record.evidence.blindness =
-      "the fast arm repeated its bits too, in 2 comparisons: there is nothing to pay for, or the "
-      "case cannot show it.";
-  record.verdict =
-      make_verdict("not_resolved",
-                   "deterministic: +1.6 % (+1.0 % to +2.2 %, 95 % interval, n = 4 rounds), limit "
-                   "+2.0 %. About 4 s more of measuring is likely to resolve it.");
-  record.verdict.seconds_needed = 3.2;
-  return record;
-}
-
-Record crashed() {
-  Record record = sample_record();
-  record.case_id = "llama-tiny.fp32.dp2.t1.b8x64";
-  record.taxes.clear();
-  record.evidence = {};
-  record.arms.pop_back();
-  record.arms[1].failure_code = "rank_crashed";
-  record.arms[1].failure = "rank 1 ended by signal 11 in forward/layer0/qkv at step 7";
-  record.arms[1].step_time_seconds.reset();
-  record.arms[1].memory_peak_bytes = 0;
-  record.verdict = make_verdict("rank_crashed", "control: " + record.arms[1].failure);
-  return record;
-}
-
-Record skipped() {
-  Record record = sample_record();
-  record.case_id = "gpt3-175b.bf16.dp1.t2.b1x2048";
-  record.arms.clear();
-  record.taxes.clear();
-  record.evidence = {};
-  record.verdict = make_verdict("refused", "It needs 2.45 TiB, and 7.60 GiB are available.");
-  return record;
 }
 
 std::vector<Record> all_kinds() {

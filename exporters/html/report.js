@@ -1,0 +1,124 @@
+// Charts of the report. All words stand in the page already; without this script it lacks the charts only.
+"use strict";
+(() => {
+  const root = document.documentElement;
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const percent = (ratio, digits = 2) => (ratio < 1 ? "\u2212" : "+") + Math.abs(100 * (ratio - 1)).toFixed(digits) + " %";
+  const rowHeight = 24;
+  let drawn = 0;
+
+  const time = (seconds) => {
+    const units = [[1, "s"], [1e-3, "ms"], [1e-6, "us"]];
+    const [size, unit] = units.find(([least]) => seconds >= least) || units[2];
+    return (seconds / size).toPrecision(3) + " " + unit;
+  };
+
+  // The middle of a long name is what tells least.
+  const fitted = (text, pixels) => {
+    const most = Math.max(4, Math.floor(pixels / 6.7));
+    if (text.length <= most) return text;
+    const head = Math.ceil((most - 1) / 2);
+    return text.slice(0, head) + "\u2026" + text.slice(text.length - (most - 1 - head));
+  };
+
+  const canvas = (node, height, label) => {
+    const width = Math.max(260, node.clientWidth);
+    d3.select(node).selectAll("*").remove();
+    const svg = d3.select(node).append("svg").attr("viewBox", `0 0 ${width} ${height}`).attr("role", "img")
+      .attr("aria-label", label);
+    return { svg, width };
+  };
+
+  // Tax of each case with its interval; what has no tax says why.
+  const forest = (node) => {
+    const rows = data.forest;
+    const narrow = node.clientWidth < 640;
+    const step = narrow ? 2 * rowHeight : rowHeight;
+    const top = 26, height = top + rows.length * step + 24;
+    const { svg, width } = canvas(node, height, "tax of each case with its interval");
+    const left = narrow ? 6 : Math.round(width * 0.42), right = narrow ? 10 : 96;
+    const shown = rows.filter((row) => row.low !== null);
+    const ends = shown.flatMap((row) => [row.low, row.high]).concat([0.99, 1.01]);
+    const x = d3.scaleLinear().domain(d3.extent(ends)).nice(5).range([left, width - right]);
+    const ticks = Math.max(2, Math.floor((width - left - right) / 90));
+    for (const [axis, at] of [[d3.axisTop(x), top - 4], [d3.axisBottom(x), height - 22]]) {
+      const digits = x.domain()[1] - x.domain()[0] < 0.05 ? 1 : 0;
+      svg.append("g").attr("transform", `translate(0,${at})`).call(axis.ticks(ticks).tickFormat((value) => percent(value, digits)));
+    }
+    svg.append("line").attr("class", "zero").attr("x1", x(1)).attr("x2", x(1)).attr("y1", top - 4).attr("y2", height - 22);
+    const row = svg.selectAll(".row").data(rows).enter().append("g").attr("class", "row")
+      .attr("transform", (_, i) => `translate(0,${top + i * step})`);
+    row.append("title").text((d) => `${d.id}, ${d.arm}: ${d.words}`);
+    row.append("text").attr("x", narrow ? 6 : left - 10).attr("y", 16).attr("text-anchor", narrow ? "start" : "end")
+      .text((d) => fitted(d.arm ? `${d.id} \u00b7 ${d.arm}` : d.id, (narrow ? width - 110 : left - 14)));
+    row.append("text").attr("class", "soft").attr("x", width - 4).attr("y", 16).attr("text-anchor", "end")
+      .text((d) => (d.value === null ? "" : percent(d.value)));
+    const middle = narrow ? rowHeight + 10 : 12;
+    const mark = row.filter((d) => d.low !== null);
+    mark.append("line").attr("class", (d) => `interval ${d.status}`).attr("x1", (d) => x(d.low)).attr("x2", (d) => x(d.high))
+      .attr("y1", middle).attr("y2", middle).attr("stroke-dasharray", (d) => (d.value === null ? "4 3" : null));
+    mark.filter((d) => d.value !== null).append("circle").attr("class", (d) => d.status).attr("cx", (d) => x(d.value))
+      .attr("cy", middle).attr("r", 4.5);
+    row.filter((d) => d.low === null).append("text").attr("class", "soft").attr("x", Math.min(x(1) + 8, width - 150))
+      .attr("y", middle + 4).text((d) => d.words);
+  };
+
+  // Step times of each arm on one axis.
+  const steps = (node) => {
+    const chart = data.steps[node.dataset.case];
+    const band = 46, top = 4, height = top + chart.arms.length * band + 26;
+    const { svg, width } = canvas(node, height, "distribution of step times of each arm");
+    const left = width < 480 ? 8 : 130, right = 12;
+    const x = d3.scaleLinear().domain([chart.low, chart.high]).range([left, width - right]);
+    const count = chart.arms[0].counts.length;
+    const edge = (i) => chart.low + ((chart.high - chart.low) * i) / count;
+    chart.arms.forEach((arm, i) => {
+      const y = d3.scaleLinear().domain([0, d3.max(arm.counts) || 1]).range([0, band - 18]);
+      const group = svg.append("g").attr("transform", `translate(0,${top + i * band})`);
+      group.append("title").text(`${arm.arm}: median ${time(arm.median)}, ${arm.steps} steps`);
+      const over = arm.over > 0 ? `, ${arm.over} slower` : "";
+      if (left > 100) {
+        group.append("text").attr("x", left - 10).attr("y", band - 16).attr("text-anchor", "end").text(fitted(arm.arm, left - 14));
+        group.append("text").attr("class", "soft").attr("x", left - 10).attr("y", band - 2).attr("text-anchor", "end")
+          .text(`n = ${arm.steps}${over}`);
+      } else {
+        group.append("text").attr("x", left).attr("y", 12).text(`${fitted(arm.arm, 140)}, n = ${arm.steps}${over}`);
+      }
+      const bins = arm.counts.map((n, at) => ({ n, at })).filter((bin) => bin.n > 0);
+      group.selectAll("rect").data(bins).enter().append("rect").attr("class", "bar")
+        .attr("x", (bin) => x(edge(bin.at))).attr("width", (bin) => Math.max(1, x(edge(bin.at + 1)) - x(edge(bin.at)) - 1))
+        .attr("y", (bin) => band - 6 - y(bin.n)).attr("height", (bin) => y(bin.n));
+      group.append("line").attr("class", "median").attr("x1", x(arm.median)).attr("x2", x(arm.median)).attr("y1", 14).attr("y2", band - 6);
+    });
+    svg.append("g").attr("transform", `translate(0,${height - 24})`)
+      .call(d3.axisBottom(x).ticks(Math.max(2, Math.floor((width - left) / 110))).tickFormat(time));
+  };
+
+  const draw = (node) => {
+    (node.dataset.chart === "forest" ? forest : steps)(node);
+    if (!node.dataset.drawn) drawn += 1;
+    node.dataset.drawn = String(node.clientWidth);
+    root.dataset.charts = String(drawn);
+  };
+  const visible = (node) => node.clientWidth > 0;
+  const drawVisible = () => document.querySelectorAll(".chart").forEach((node) => {
+    if (visible(node) && node.dataset.drawn !== String(node.clientWidth)) draw(node);
+  });
+
+  document.querySelectorAll("details").forEach((node) => node.addEventListener("toggle", drawVisible));
+  window.addEventListener("resize", drawVisible);
+  window.addEventListener("beforeprint", drawVisible);
+  document.getElementById("theme").addEventListener("click", () => {
+    const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+    root.dataset.theme = dark ? "light" : "dark";
+  });
+  // A link to a case opens it.
+  const openTarget = () => {
+    const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    if (target && target.tagName === "DETAILS") target.open = true;
+  };
+  window.addEventListener("hashchange", openTarget);
+  openTarget();
+  root.dataset.charts = "0";
+  drawVisible();
+})();

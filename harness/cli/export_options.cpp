@@ -1,0 +1,95 @@
+#include "harness/cli/export_options.h"
+
+#include <filesystem>
+#include <ostream>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "exporters/exporter.h"
+#include "harness/base/error.h"
+#include "results/run_folder.h"
+
+namespace dettax {
+namespace {
+
+std::string flag_of(std::string_view format) { return "--" + std::string(format); }
+
+template <class Action>
+void for_each_file(const ExportOptions& options, Action action) {
+  for (const Exporter& exporter : exporter_table()) {
+    const auto given = options.files.find(std::string(exporter.format));
+    if (given != options.files.end() && !given->second.empty()) action(exporter, given->second);
+  }
+}
+
+}  // namespace
+
+void declare_export_options(Options& options, ExportOptions& values) {
+  for (const Exporter& exporter : exporter_table()) {
+    options.text(flag_of(exporter.format), "FILE", values.files[std::string(exporter.format)],
+                 "writes " + std::string(exporter.what));
+  }
+  options.flag("--strict", values.strict, "an inconclusive case is a failure in JUnit");
+}
+
+bool any_file(const ExportOptions& options) {
+  bool any = false;
+  for_each_file(options, [&](const Exporter&, const std::string&) { any = true; });
+  return any;
+}
+
+void require_writable(const std::string& flag, const std::string& name) {
+  const std::filesystem::path file = name;
+  const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
+  std::error_code error;
+  std::string what;
+  if (std::filesystem::is_directory(file, error)) {
+    what = "is a folder; a file is needed";
+  } else if (!std::filesystem::is_directory(folder, error)) {
+    what = "its folder does not exist";
+  } else if (::access(std::filesystem::exists(file, error) ? file.c_str() : folder.c_str(), W_OK) !=
+             0) {
+    what = "cannot be written";
+  }
+  if (!what.empty()) throw Error(ErrorKind::usage, fmt::format("{} {}: {}", flag, name, what));
+}
+
+void require_writable(const ExportOptions& options) {
+  for_each_file(options, [](const Exporter& exporter, const std::string& file) {
+    require_writable(flag_of(exporter.format), file);
+  });
+}
+
+void require_other_files(const ExportOptions& options, const std::string& input) {
+  for_each_file(options, [&](const Exporter& exporter, const std::string& file) {
+    std::error_code neither;
+    if (!input.empty() && std::filesystem::equivalent(file, input, neither))
+      throw Error(ErrorKind::usage,
+                  fmt::format("{} {}: is the suite itself; another file is needed",
+                              flag_of(exporter.format), file));
+  });
+}
+
+void write_exports(const ExportOptions& options, const std::vector<Record>& records,
+                   const Streams& streams) {
+  for_each_file(options, [&](const Exporter& exporter, const std::string& file) {
+    write_export(std::string(exporter.format), file, options.strict, records, streams);
+  });
+}
+
+void write_export(const std::string& format, const std::string& file, bool strict,
+                  const std::vector<Record>& records, const Streams& streams) {
+  const Exporter& exporter = exporter_named(format);
+  ExportSettings settings;
+  settings.strict = strict;
+  settings.warn = [&](const std::string& warning) {
+    streams.err << fmt::format("dettax: {}: {}\n", file, warning);
+  };
+  std::error_code error;
+  if (std::filesystem::is_regular_file(file, error) && std::filesystem::file_size(file) > 0)
+    settings.previous = read_file(file);
+  write_file_atomically(file, [&](std::ostream& out) { exporter.write(out, records, settings); });
+}
+
+}  // namespace dettax

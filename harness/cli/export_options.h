@@ -1,0 +1,34 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "harness/cli/command.h"
+#include "harness/cli/options.h"
+#include "results/record.h"
+
+namespace dettax {
+
+// Files in the formats of exporter_table(), one flag a format.
+struct ExportOptions {
+  std::map<std::string, std::string> files;  // format -> file, "" where it was not given
+  bool strict = false;
+};
+void declare_export_options(Options& options, ExportOptions& values);
+bool any_file(const ExportOptions& options);
+
+// A file that can only be written after a run is checked before it: Error{usage}.
+void require_writable(const ExportOptions& options);
+void require_writable(const std::string& flag, const std::string& file);
+// What a run reads must not be overwritten by what it found.
+void require_other_files(const ExportOptions& options, const std::string& input);
+
+// Writes each file that was asked for; what was left out is said on streams.err.
+void write_exports(const ExportOptions& options, const std::vector<Record>& records,
+                   const Streams& streams);
+// One format to a file, atomically.
+void write_export(const std::string& format, const std::string& file, bool strict,
+                  const std::vector<Record>& records, const Streams& streams);
+
+}  // namespace dettax

@@ -1,0 +1,126 @@
+// The report in a real browser. Chromium is on the list of packages for checks; without it these tests say so and are skipped.
+#include <cstdlib>
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "exporters/exporter.h"
+#include "results/run_folder.h"
+#include "tests/exporters/consumers.h"
+#include "tests/exporters/samples.h"
+
+namespace dettax {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+// Shows report.html in a frame of the given width and says in its title what came of it.
+constexpr const char* kFrame = R"(<!DOCTYPE html><html><head><title>nothing</title></head><body>
+<iframe id="frame" src="report.html" style="width:{}px;height:900px;border:0"></iframe><script>
+const frame = document.getElementById("frame");
+let errors = 0;
+frame.addEventListener("load", () => {{
+  const page = frame.contentDocument, view = frame.contentWindow;
+  view.addEventListener("error", () => errors++);
+  page.querySelectorAll("details").forEach((node) => {{ node.open = true; }});
+  setTimeout(() => {{
+    const root = page.documentElement;
+    const charts = [...page.querySelectorAll(".chart")];
+    const empty = charts.filter((node) => node.querySelectorAll("svg line, svg rect, svg circle").length < 3).length;
+    const style = view.getComputedStyle(page.body);
+    document.title = `charts ${{root.dataset.charts}} of ${{charts.length}}, empty ${{empty}}, errors ${{errors}}, ` +
+      `overflow ${{Math.max(0, root.scrollWidth - frame.clientWidth)}}, paper ${{style.backgroundColor}}, alerts ${{view.alerted || 0}}`;
+  }}, 1200);
+}});
+</script></body></html>
+)";
+
+class Browser : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (ask("command -v chromium").code != 0)
+      GTEST_SKIP() << "chromium is not installed; ./dev install check brings it";
+    folder_ = std::filesystem::temp_directory_path() / fmt::format("dettax-browser-{}", ::getpid());
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override {
+    if (!folder_.empty()) std::filesystem::remove_all(folder_);
+  }
+
+  // The title of the frame's page, then what the browser logged of its console.
+  std::string look(const std::vector<Record>& records, int width, const std::string& flags = "") {
+    write_file_atomically(folder_ / "report.html", exported("html", records));
+    write_file_atomically(folder_ / "frame.html", fmt::format(fmt::runtime(kFrame), width));
+    const Answer answer = ask(fmt::format(
+        "timeout 60 chromium --headless --no-sandbox --disable-gpu --disable-quic --no-first-run "
+        "--disable-background-networking --disable-component-update --disable-sync "
+        "--allow-file-access-from-files --enable-logging=stderr --user-data-dir={0}/profile "
+        "--window-size=1400,1000 --virtual-time-budget=8000 {1} --dump-dom file://{0}/frame.html "
+        "| grep -a -o -e '<title>[^<]*' -e 'CONSOLE.*'",
+        folder_.string(), flags));
+    return answer.text;
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(Browser, DrawsEveryChartWithoutAnError) {
+  const std::string seen = look(every_verdict(), 1200);
+  EXPECT_THAT(seen, HasSubstr("charts 8 of 8, empty 0, errors 0, overflow 0"));
+  EXPECT_THAT(seen, Not(HasSubstr("CONSOLE")));
+}
+
+TEST_F(Browser, FitsAPhone) {
+  EXPECT_THAT(look(every_verdict(), 360),
+              HasSubstr("charts 8 of 8, empty 0, errors 0, overflow 0"));
+}
+
+TEST_F(Browser, IsDarkWhereTheReaderIs) {
+  EXPECT_THAT(look({sample_record()}, 800), HasSubstr("paper rgb(255, 255, 255)"));
+  EXPECT_THAT(
+      look({sample_record()}, 800, "--force-dark-mode --blink-settings=preferredColorScheme=0"),
+      HasSubstr("paper rgb(20, 23, 27)"));
+}
+
+TEST_F(Browser, RunsNothingOfWhatARecordHolds) {
+  Record record = hostile();
+  record.case_id = "<img src=x onerror='window.alerted=1'>" + record.case_id;
+  record.verdict.reason += "</script><script>window.alerted = 1</script>";
+  record.planned.model.name = "</script><script>window.alerted = 1</script>";
+  record.arms[0].arm = "<svg onload='window.alerted=1'>";
+  const std::string seen = look({record, sample_record()}, 800);
+  EXPECT_THAT(seen, HasSubstr("errors 0, overflow 0"));
+  EXPECT_THAT(seen, HasSubstr("alerts 0"));
+  EXPECT_THAT(seen, Not(HasSubstr("CONSOLE")));
+}
+
+TEST_F(Browser, SeesAnErrorWhereThereIsOne) {
+  std::string page = exported("html", {sample_record()});
+  page.replace(page.find("const forest ="), 14, "const fores_ =");
+  write_file_atomically(folder_ / "broken.html", page);
+  const Answer answer = ask(fmt::format(
+      "timeout 60 chromium --headless --no-sandbox --disable-gpu --enable-logging=stderr "
+      "--user-data-dir={0}/profile --virtual-time-budget=3000 --dump-dom file://{0}/broken.html "
+      "| grep -a CONSOLE",
+      folder_.string()));
+  EXPECT_THAT(answer.text, HasSubstr("forest is not defined"));
+}
+
+TEST(Html, TwoHundredCasesFitFiveMegabytes) {
+  const std::string page = exported("html", many_records(200));
+  EXPECT_LT(page.size(), 5U << 20U) << page.size();
+  EXPECT_EQ(refusal_by_consumer("html", page), "");
+}
+
+TEST(Html, VerdictComesFirst) {
+  const std::string page = exported("html", every_verdict());
+  const size_t body = page.find("<body>");
+  EXPECT_LT(page.find("Determinism violated", body), page.find("<section", body));
+}
+
+}  // namespace
+}  // namespace dettax
