@@ -120,12 +120,12 @@ void write_knobs(std::ostream& out, const Record& record) {
 
 void write_case_section(std::ostream& out, const Record& record, size_t place, bool open) {
   const char* status = to_string(record.verdict.status);
-  out << "<details id=\"case-" << place << "\"" << (open ? " open" : "") << "><summary>";
-  for (const Tax& tax : record.taxes) {
-    out << "<span class=\"tax\">" << html_text(tax.arm + " " + tax_words(record, tax)) << "</span>";
-  }
-  out << "<span class=\"word " << status << "\">" << upper(status) << "</span> "
-      << html_text(record.case_id) << "</summary>\n<div>\n";
+  std::vector<std::string> taxes;
+  for (const Tax& tax : record.taxes) taxes.push_back(tax.arm + " " + tax_words(record, tax));
+  out << "<details id=\"case-" << place << "\"" << (open ? " open" : "")
+      << "><summary><span class=\"word " << status << "\">" << upper(status) << "</span> "
+      << html_text(record.case_id) << " <span class=\"dim\">" << html_text(join(taxes, "; "))
+      << "</span></summary>\n<div>\n";
   write_element(out, "p", record.verdict.reason);
   write_items(out, caveats(record), "warning");
   write_taxes(out, record);

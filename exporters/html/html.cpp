@@ -20,7 +20,7 @@
 namespace dettax {
 namespace {
 
-constexpr size_t kFewCases = 3;  // so many are all opened
+constexpr size_t kFewCases = 3;  // so many are opened, and of more those that are bad
 
 void write_asset(std::ostream& out, const Asset& asset) {
   for (const std::string_view piece : asset) out << piece;
@@ -83,8 +83,11 @@ void write_tax(std::ostream& out, const std::vector<const Record*>& records) {
 
 void write_cases(std::ostream& out, const std::vector<const Record*>& records) {
   out << "<section id=\"cases\">\n<h2>Cases</h2>\n";
-  for (size_t i = 0; i < records.size(); ++i)
-    write_case_section(out, *records[i], i, records.size() <= kFewCases);
+  for (size_t i = 0; i < records.size(); ++i) {
+    const Status status = records[i]->verdict.status;
+    const bool bad = status == Status::fail || status == Status::error;
+    write_case_section(out, *records[i], i, records.size() <= kFewCases || (bad && i < kFewCases));
+  }
   out << "</section>\n";
 }
 

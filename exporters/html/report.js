@@ -3,7 +3,11 @@
 (() => {
   const root = document.documentElement;
   const data = JSON.parse(document.getElementById("data").textContent);
-  const percent = (ratio, digits = 2) => (ratio < 1 ? "\u2212" : "+") + Math.abs(100 * (ratio - 1)).toFixed(digits) + " %";
+  const percent = (ratio, digits = 2) => {
+    const text = Math.abs(100 * (ratio - 1)).toFixed(digits);
+    const sign = Number(text) === 0 ? "" : ratio < 1 ? "\u2212" : "+";
+    return `${sign}${text} %`;
+  };
   const rowHeight = 24;
   let drawn = 0;
 

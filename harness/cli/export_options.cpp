@@ -13,6 +13,8 @@
 namespace dettax {
 namespace {
 
+constexpr const char* kStandardOutput = "-";
+
 std::string flag_of(std::string_view format) { return "--" + std::string(format); }
 
 template <class Action>
@@ -44,6 +46,7 @@ void require_writable(const std::string& flag, const std::string& name) {
   const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
   std::error_code error;
   std::string what;
+  if (name == kStandardOutput) return;
   if (std::filesystem::is_directory(file, error)) {
     what = "is a folder; a file is needed";
   } else if (!std::filesystem::is_directory(folder, error)) {
@@ -86,6 +89,7 @@ void write_export(const std::string& format, const std::string& file, bool stric
   settings.warn = [&](const std::string& warning) {
     streams.err << fmt::format("dettax: {}: {}\n", file, warning);
   };
+  if (file == kStandardOutput) return exporter.write(streams.out, records, settings);
   std::error_code error;
   if (std::filesystem::is_regular_file(file, error) && std::filesystem::file_size(file) > 0)
     settings.previous = read_file(file);

@@ -27,7 +27,7 @@ void require_other_files(const ExportOptions& options, const std::string& input)
 // Writes each file that was asked for; what was left out is said on streams.err.
 void write_exports(const ExportOptions& options, const std::vector<Record>& records,
                    const Streams& streams);
-// One format to a file, atomically.
+// One format to a file, atomically; "-" is standard output.
 void write_export(const std::string& format, const std::string& file, bool strict,
                   const std::vector<Record>& records, const Streams& streams);
 

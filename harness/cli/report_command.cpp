@@ -37,27 +37,20 @@ class ReportCommand : public Command {
     options.choice("--color", {"auto", "always", "never"}, colour_, "colours in the table");
   }
   ExitCode run(const Streams& streams) override {
-    if (!file_.empty()) require_writable("--output", file_);
+    require_writable("--output", file_);
     const auto records = RunFolder::open(find_run(run_)).records();
     if (records.empty()) throw Error(ErrorKind::infrastructure, run_ + ": no case was planned");
     if (format_ == kTable) {
       table(records, streams);
-    } else if (!file_.empty()) {
-      write_export(format_, file_, strict_, records, streams);
     } else {
-      ExportSettings settings;
-      settings.strict = strict_;
-      settings.warn = [&](const std::string& warning) {
-        streams.err << "dettax: " << warning << '\n';
-      };
-      exporter_named(format_).write(streams.out, records, settings);
+      write_export(format_, file_, strict_, records, streams);
     }
     return combined_exit_code(records);
   }
 
  private:
   void table(const std::vector<Record>& records, const Streams& streams) const {
-    if (file_.empty()) {
+    if (file_ == "-") {
       return write_table(streams.out, records,
                          {use_colour(colour_, STDOUT_FILENO), terminal_width(STDOUT_FILENO)});
     }
@@ -66,7 +59,7 @@ class ReportCommand : public Command {
     });
   }
 
-  std::string run_, format_ = kTable, file_;
+  std::string run_, format_ = kTable, file_ = "-";
   bool strict_ = false;
   std::string colour_ = "auto";
 };

@@ -31,7 +31,7 @@ TEST(BadInput, IsOneLineThatSaysWhatWouldBeRight) {
   const TemporaryFolder folder;
   const std::vector<Message> table = {
       {"", 2,
-       "dettax: which command? known: run, report, compare, attribute, list, log, project, decide, doctor; see "
+       "dettax: which command? known: run, report, export, compare, attribute, list, log, project, decide, doctor; see "
        "dettax "
        "--help\n"},
       {"rnu", 2, "dettax: there is no command \"rnu\"; did you mean \"run\"?\n"},
@@ -68,6 +68,22 @@ TEST(BadInput, IsOneLineThatSaysWhatWouldBeRight) {
       {"run tiny --json /", 2, "dettax: --json /: is a folder; a file is needed\n"},
       {"run tiny --json /nowhere/x.json", 2,
        "dettax: --json /nowhere/x.json: its folder does not exist\n"},
+      {"run tiny --junit /", 2, "dettax: --junit /: is a folder; a file is needed\n"},
+      {"export latest --junit /nowhere/x.xml", 2,
+       "dettax: --junit /nowhere/x.xml: its folder does not exist\n"},
+      {"export latest --html", 2,
+       "dettax: --html: its value is missing (FILE); see dettax export --help\n"},
+      {"export nowhere --html x.html", 2,
+       "dettax: there is no run folder \"nowhere\"; a path, a name under results/runs or "
+       "\"latest\" is expected\n"},
+      {"export nowhere", 2,
+       "dettax: export: to which file? give one or more of --json, --markdown, --csv, --junit, "
+       "--google-benchmark, --mllog, --openmetrics, --html\n"},
+      {"report latest --format xml", 2,
+       "dettax: --format: \"xml\" is none of table, json, markdown, csv, junit, google-benchmark, "
+       "mllog, openmetrics, html; see dettax report --help\n"},
+      {"report latest --format html --output /", 2,
+       "dettax: --output /: is a folder; a file is needed\n"},
       {"run tiny --case 'no*'", 2,
        "dettax: --case no*: no case matches; known: gpt-tiny-l1.fp32.dp1.t2.b4x64.m2\n"},
       {"run tiny --mode determinstic", 2,
