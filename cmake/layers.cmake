@@ -20,7 +20,7 @@ set(may_harness/launch harness/base harness/plan harness/device harness/comm har
                        harness/evidence)
 set(may_exporters harness/base harness/plan results)
 set(may_suites harness/base harness/plan harness/device harness/comm harness/train harness/measure harness/launch results
-               results/analysis profiles)
+               results/analysis profiles exporters)
 set(may_harness/cli ${folders})
 
 function(folder_of path out)

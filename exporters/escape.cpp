@@ -31,29 +31,10 @@ size_t whole_characters(std::string_view text, size_t bytes) {
 
 }  // namespace
 
-std::string valid_utf8(std::string_view text) {
-  std::string out;
-  out.reserve(text.size());
-  walk_utf8(
-      text, [&](std::string_view good) { out += good; },
-      [&](unsigned char) { out += kReplacement; });
-  return out;
-}
-
 std::string json_string(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : valid_utf8(text)) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (byte < 0x20 || byte == 0x7F || c == '<' || c == '>' || c == '&') {
-      out += fmt::format("\\u{:04x}", byte);
-    } else {
-      out += c;
-    }
-  }
-  return out + '"';
+  std::string out;
+  append_json_string(out, text);
+  return out;
 }
 
 namespace {

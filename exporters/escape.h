@@ -7,9 +7,7 @@ namespace dettax {
 
 // Any bytes as text of a format. What the format cannot hold is replaced by something that shows.
 
-// Bytes that are no UTF-8 become U+FFFD; everything else stays.
-std::string valid_utf8(std::string_view text);
-// With its quotes, pure in that `<` and `>` are escaped too: it may stand in a script of a page.
+// With its quotes; may stand in a script of a page.
 std::string json_string(std::string_view text);
 // For XML 1.0, as text and inside double quotes alike; what XML forbids becomes \x1b or \ufffe.
 std::string xml_text(std::string_view text);

@@ -2,17 +2,16 @@
 
 #include <cmath>
 #include <ostream>
-#include <string>
 
-#include "exporters/escape.h"
 #include "harness/base/format.h"
+#include "harness/base/text.h"
 
 namespace dettax {
 
 void JsonWriter::new_line() {
-  if (static_cast<int>(empty_.size()) <= indented_) {
-    out_ << '\n' << std::string(empty_.size(), ' ');
-  }
+  if (static_cast<int>(empty_.size()) > indented_) return;
+  text_ += '\n';
+  text_.append(empty_.size(), ' ');
 }
 
 void JsonWriter::separate() {
@@ -21,60 +20,67 @@ void JsonWriter::separate() {
     return;
   }
   if (empty_.empty()) return;
-  if (!empty_.back()) out_ << (static_cast<int>(empty_.size()) <= indented_ ? "," : ", ");
+  if (!empty_.back()) text_ += static_cast<int>(empty_.size()) <= indented_ ? "," : ", ";
   empty_.back() = false;
   new_line();
 }
 
 void JsonWriter::open(char bracket) {
   separate();
-  out_ << bracket;
+  text_ += bracket;
   empty_.push_back(true);
 }
 
 void JsonWriter::close(char bracket) {
-  const bool empty = empty_.back();
-  const bool lines = static_cast<int>(empty_.size()) <= indented_;
+  constexpr size_t kEnough = 1U << 16U;
+  const bool lines = !empty_.back() && static_cast<int>(empty_.size()) <= indented_;
   empty_.pop_back();
-  if (!empty && lines) out_ << '\n' << std::string(empty_.size(), ' ');
-  out_ << bracket;
+  if (lines) {
+    text_ += '\n';
+    text_.append(empty_.size(), ' ');
+  }
+  text_ += bracket;
+  if (!empty_.empty() && text_.size() < kEnough) return;
+  out_.write(text_.data(), static_cast<std::streamsize>(text_.size()));
+  text_.clear();
 }
 
 JsonWriter& JsonWriter::key(std::string_view name) {
   separate();
-  out_ << json_string(name) << ": ";
+  append_json_string(text_, name);
+  text_ += ": ";
   after_key_ = true;
   return *this;
 }
 
 void JsonWriter::value(std::string_view text) {
   separate();
-  out_ << json_string(text);
+  append_json_string(text_, text);
 }
 
 void JsonWriter::value(bool yes) {
   separate();
-  out_ << (yes ? "true" : "false");
+  text_ += yes ? "true" : "false";
 }
 
 void JsonWriter::value(int64_t number) {
   separate();
-  out_ << std::to_string(number);
+  text_ += std::to_string(number);
 }
 
 void JsonWriter::value(uint64_t number) {
   separate();
-  out_ << std::to_string(number);
+  text_ += std::to_string(number);
 }
 
 void JsonWriter::null() {
   separate();
-  out_ << "null";
+  text_ += "null";
 }
 
 void JsonWriter::number(double value) {
   separate();
-  out_ << (std::isfinite(value) ? format_number(value) : "null");
+  text_ += std::isfinite(value) ? format_number(value) : "null";
 }
 
 void JsonWriter::number(std::string_view name, double value) {

@@ -2,12 +2,14 @@
 
 #include <cstdint>
 #include <iosfwd>
+#include <string>
 #include <string_view>
 #include <vector>
 
 namespace dettax {
 
-// Strict JSON, written as it comes, so that no document is ever held in memory. Keys keep their order.
+// Strict JSON, written as it comes, so that no document is ever held in memory. Keys keep their order. All of it is in the stream when
+// the outermost object or array is ended.
 class JsonWriter {
  public:
   // With `indented`, the members of the outer `indented` levels stand on lines of their own.
@@ -43,6 +45,7 @@ class JsonWriter {
   void new_line();
 
   std::ostream& out_;
+  std::string text_;  // not yet in the stream
   int indented_;
   std::vector<bool> empty_;  // a level each: nothing written on it yet
   bool after_key_ = false;

@@ -2,7 +2,7 @@
 
 // The fields of a record, said once for writing and for reading: `archive(key, field)` and its kin
 // are called for each in the order of the file. What an absent value means is said beside it.
-// Included by record_json.cpp only.
+// Included by record_text.cpp, which writes, and record_json.cpp, which reads.
 
 #include <array>
 #include <string_view>
@@ -10,6 +10,12 @@
 #include "results/record.h"
 
 namespace dettax::record_fields {
+
+// What stands beside a null that was a number.
+inline const char* reason_not_finite(double value) {
+  if (value != value) return "not a number";
+  return value > 0 ? "positive infinity" : "negative infinity";
+}
 
 inline constexpr std::array kStatuses{Status::pass, Status::fail, Status::inconclusive,
                                       Status::skipped, Status::error};

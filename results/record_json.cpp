@@ -19,89 +19,6 @@ concept Struct = std::is_class_v<T> && std::is_aggregate_v<T>;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-const char* reason_not_finite(double value) {
-  if (std::isnan(value)) return "not a number";
-  return value > 0 ? "positive infinity" : "negative infinity";
-}
-
-// --- writing
-// ---------------------------------------------------------------------------------------------------------------------
-
-class Writer {
- public:
-  template <class T>
-  void operator()(const char* key, T& value) {
-    if constexpr (std::is_same_v<T, double>) {
-      number(key, value);
-    } else {
-      json_[key] = encode(value);
-      if (not_finite_ > 0) {
-        json_[std::string(key) + "_reason"] = std::to_string(not_finite_) + " not finite";
-        not_finite_ = 0;
-      }
-    }
-  }
-  template <class T, size_t N>
-  void choice(const char* key, T& value, const std::array<T, N>&) {
-    json_[key] = to_string(value);
-  }
-  // A measured value that may be absent.
-  template <class T>
-  void optional(const char* key, std::optional<T>& value, const char* reason_absent) {
-    if (value) return (*this)(key, *value);
-    json_[key] = nullptr;
-    json_[std::string(key) + "_reason"] = reason_absent;
-  }
-  // A part of a description that may be absent.
-  template <class T>
-  void part(const char* key, std::optional<T>& value) {
-    json_[key] = value ? encode(*value) : Json(nullptr);
-  }
-  Json take() { return std::move(json_); }
-
- private:
-  void number(const char* key, double value) {
-    if (std::isfinite(value)) {
-      json_[key] = value;
-      return;
-    }
-    json_[key] = nullptr;
-    json_[std::string(key) + "_reason"] = reason_not_finite(value);
-  }
-  template <class T>
-  Json encode(T& value) {
-    if constexpr (Struct<T>) {
-      Writer inner;
-      record_fields::fields(inner, value);
-      return inner.take();
-    } else {
-      return value;
-    }
-  }
-  Json encode(double value) {
-    if (std::isfinite(value)) return value;
-    ++not_finite_;
-    return nullptr;
-  }
-  Json encode(std::map<std::string, std::string>& values) {
-    Json out = Json::object();
-    for (const auto& [key, value] : values) out[key] = value;
-    return out;
-  }
-  template <class T>
-  Json encode(std::vector<T>& values) {
-    Json out = Json::array();
-    for (T& value : values) out.push_back(encode(value));
-    return out;
-  }
-
-  Json json_ = Json::object();
-  int64_t not_finite_ = 0;  // in the array being written
-};
-
-// --- reading
-// ---------------------------------------------------------------------------------------------------------------------
-
 class Reader {
  public:
   // `where` names file and key so far.
@@ -181,8 +98,8 @@ class Reader {
   }
   double not_finite(const std::string& key) {
     const std::string text = reason(key);
-    if (text == reason_not_finite(kInfinity)) return kInfinity;
-    if (text == reason_not_finite(-kInfinity)) return -kInfinity;
+    if (text == record_fields::reason_not_finite(kInfinity)) return kInfinity;
+    if (text == record_fields::reason_not_finite(-kInfinity)) return -kInfinity;
     return std::numeric_limits<double>::quiet_NaN();
   }
   static bool holds_null(const Json& array) {
@@ -296,14 +213,6 @@ void check(const Record& record, const std::string& name) {
 }
 
 }  // namespace
-
-std::string to_json(const Record& record) {
-  Record copy = record;
-  Writer writer;
-  record_fields::fields(writer, copy);
-  // Variables of the environment may hold any bytes.
-  return writer.take().dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
-}
 
 Record parse_record(const std::string& json, const std::string& name) {
   const Json parsed = parse(json, name);

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Benchmarks by name: kernels, collectives, step, scaling, resolution, import (all if none is named). Each prints what it measured beside what it is compared with,
+# Benchmarks by name: kernels, collectives, step, scaling, resolution, import, exporters (all if none is named). Each prints what it measured beside what it is compared with,
 # in the same run; nothing else should run on the machine meanwhile.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
@@ -30,15 +30,17 @@ scaling() {
 }
 # Does the 95 % interval hold the truth, and how often is a mode called different from itself?
 resolution() { "$programs/resolution_bench" --repetitions 40 --budget 10; }
+# Ten thousand records in every format, and the page of two hundred cases, against their limits.
+exporters() { "$programs/export_bench"; }
 
 # Reading a trace of PyTorch's profiler against Python's json on the same file.
 import() { "$programs/import_bench"; }
 
-[ $# -gt 0 ] || set -- kernels collectives step scaling resolution import
+[ $# -gt 0 ] || set -- kernels collectives step scaling resolution import exporters
 for name in "$@"; do
   case $name in
-    kernels | collectives | step | scaling | resolution | import) ;;
-    *) echo "bench: no benchmark '$name'; there are kernels, collectives, step, scaling, resolution, import" >&2; exit 2 ;;
+    kernels | collectives | step | scaling | resolution | import | exporters) ;;
+    *) echo "bench: no benchmark '$name'; there are kernels, collectives, step, scaling, resolution, import, exporters" >&2; exit 2 ;;
   esac
 done
 for name in "$@"; do

@@ -121,6 +121,45 @@ std::optional<size_t> first_bad_utf8(std::string_view text) {
   return std::nullopt;
 }
 
+std::string valid_utf8(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    const size_t valid = first_bad_utf8(text).value_or(text.size());
+    out += text.substr(0, valid);
+    text.remove_prefix(valid);
+    if (text.empty()) break;
+    out += "\xEF\xBF\xBD";
+    text.remove_prefix(1);
+  }
+  return out;
+}
+
+void append_json_string(std::string& out, std::string_view text) {
+  const auto plain = [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return byte >= 0x20 && byte < 0x7F && c != '"' && c != '\\' && c != '<';
+  };
+  out += '"';
+  const auto end = std::find_if_not(text.begin(), text.end(), plain);
+  out.append(text.begin(), end);  // nearly always all of it
+  text.remove_prefix(static_cast<size_t>(end - text.begin()));
+  for (const char c : text.empty() ? std::string() : valid_utf8(text)) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (plain(c) || byte >= 0x80) {
+      out += c;
+    } else if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (c == '\n') {
+      out += "\\n";
+    } else {
+      fmt::format_to(std::back_inserter(out), "\\u{:04x}", byte);
+    }
+  }
+  out += '"';
+}
+
 // FNV-1a, then the finalizer of splitmix64 so that the last bytes reach every digit.
 std::string hash_text(std::string_view text) {
   uint64_t hash = 0xCBF29CE484222325U;

@@ -23,6 +23,11 @@ std::string_view trim(std::string_view text);
 // Where the first byte stands that is no part of valid UTF-8 (RFC 3629: no overlong forms, no surrogates); nullopt if all of it is.
 std::optional<size_t> first_bad_utf8(std::string_view text);
 
+// Bytes that are no UTF-8 become U+FFFD; everything else stays.
+std::string valid_utf8(std::string_view text);
+// Appends it as a JSON string with its quotes, whatever its bytes. `<` is escaped too, so that it may stand in a script of a page.
+void append_json_string(std::string& out, std::string_view text);
+
 // 16 lower-case hexadecimal digits that depend on every byte and on the order; for naming equal
 // configurations, not against an adversary.
 std::string hash_text(std::string_view text);
