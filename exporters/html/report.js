@@ -40,7 +40,7 @@
     const step = narrow ? 2 * rowHeight : rowHeight;
     const top = 26, height = top + rows.length * step + 24;
     const { svg, width } = canvas(node, height, "tax of each case with its interval");
-    const left = narrow ? 6 : Math.round(width * 0.42), right = narrow ? 10 : 96;
+    const left = narrow ? 26 : Math.round(width * 0.42), right = narrow ? 26 : 96;
     const shown = rows.filter((row) => row.low !== null);
     const ends = shown.flatMap((row) => [row.low, row.high]).concat([0.99, 1.01]);
     const x = d3.scaleLinear().domain(d3.extent(ends)).nice(5).range([left, width - right]);
