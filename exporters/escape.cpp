@@ -121,14 +121,16 @@ std::string csv_text(std::string_view text) {
   return out + '"';
 }
 
-std::string metric_label(std::string_view text) {
+std::string label_value(std::string_view text) {
   constexpr size_t kHash = 17;  // with the mark before it
-  std::string value = valid_utf8(text);
-  if (value.size() > kLongestLabel) {
-    value = value.substr(0, whole_characters(value, kLongestLabel - kHash)) + "~" + hash_text(text);
-  }
+  const std::string value = valid_utf8(text);
+  if (value.size() <= kLongestLabel) return value;
+  return value.substr(0, whole_characters(value, kLongestLabel - kHash)) + "~" + hash_text(text);
+}
+
+std::string metric_label(std::string_view text) {
   std::string out = "\"";
-  for (const char c : value) {
+  for (const char c : label_value(text)) {
     if (c == '"' || c == '\\') out += '\\';
     if (c == '\n') {
       out += "\\n";

@@ -17,8 +17,10 @@ std::string html_text(std::string_view text);
 std::string markdown_text(std::string_view text);
 // In quotes, RFC 4180.
 std::string csv_text(std::string_view text);
-// A label's value with its quotes. One longer than kLongestLabel is cut, and ends in a hash of the whole.
+// A label's value. One longer than kLongestLabel is cut, and ends in a hash of the whole.
 inline constexpr size_t kLongestLabel = 160;
+std::string label_value(std::string_view text);
+// The same with its quotes, as text.
 std::string metric_label(std::string_view text);
 
 // Up to the first line break and at most `bytes` long, not cut inside a character.

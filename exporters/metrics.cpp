@@ -84,6 +84,16 @@ class RunArms {
   std::map<std::string, std::vector<std::string>> claiming_, others_;
 };
 
+// A run's name begins with the time of its start: 20260301T120000Z-quick.
+double run_start_seconds(const std::string& run_id) {
+  constexpr size_t kLength = 16;
+  if (run_id.size() < kLength) return 0;
+  const std::string& id = run_id;
+  return seconds_of_utc(id.substr(0, 4) + "-" + id.substr(4, 2) + "-" + id.substr(6, 5) + ":" +
+                        id.substr(11, 2) + ":" + id.substr(13, 3))
+      .value_or(0);
+}
+
 Config config_of(const Record& record, const std::string& arm) {
   Config config;
   config.id = record.case_id + (arm.empty() ? "" : "/" + arm);
@@ -96,6 +106,8 @@ Config config_of(const Record& record, const std::string& arm) {
   if (const auto start = seconds_of_utc(record.environment.started_at))
     config.end_seconds = *start + duration;
   config.complete = complete(record) && config.end_seconds > 0;
+  // A case that never started is as new as its run: what was before must not look alive.
+  if (config.end_seconds == 0) config.end_seconds = run_start_seconds(record.run_id);
   return config;
 }
 

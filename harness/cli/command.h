@@ -29,6 +29,7 @@ class Command {
 std::unique_ptr<Command> make_run_command();
 std::unique_ptr<Command> make_report_command();
 std::unique_ptr<Command> make_export_command();
+std::unique_ptr<Command> make_serve_command();
 std::unique_ptr<Command> make_compare_command();
 std::unique_ptr<Command> make_attribute_command();
 std::unique_ptr<Command> make_list_command();

@@ -1,0 +1,245 @@
+// The metrics server, scraped by curl, checked by promtool, and stored by a real Prometheus.
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <thread>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "exporters/prometheus/metrics_server.h"
+#include "exporters/prometheus/run_watch.h"
+#include "harness/base/error.h"
+#include "results/run_folder.h"
+#include "tests/exporters/consumers.h"
+#include "tests/exporters/samples.h"
+
+namespace dettax {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+class Serve : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::temp_directory_path() / fmt::format("dettax-serve-{}", ::getpid());
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  // A run of two cases of which one has a record.
+  RunFolder make_run(const std::string& name, int finished = 1) {
+    Suite suite;
+    suite.name = name;
+    suite.cases = {sample_record().planned, sample_record().planned};
+    suite.cases[1].label = "second";
+    RunFolder run = RunFolder::create(folder_ / "runs", suite);
+    for (int i = 0; i < finished; ++i) finish(run, suite.cases[static_cast<size_t>(i)]);
+    return run;
+  }
+  static void finish(RunFolder& run, const Case& planned) {
+    run.journal("started", planned.id());
+    Record record = sample_record();
+    record.run_id = run.run_id();
+    record.suite = "nightly";
+    record.planned = planned;
+    record.case_id = planned.id();
+    run.write_record(record);
+    run.journal("finished", planned.id());
+  }
+
+  ServerSettings settings() const {
+    ServerSettings settings;
+    settings.address = "127.0.0.1:0";
+    settings.runs_folder = folder_ / "runs";
+    return settings;
+  }
+  static std::string scrape(const MetricsServer& server, const std::string& flags = "") {
+    return ask(fmt::format("curl -s {} http://127.0.0.1:{}/metrics", flags, server.port())).text;
+  }
+  // Until a look at the folder is due again.
+  static void wait() { std::this_thread::sleep_for(std::chrono::milliseconds(600)); }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(Serve, TellsOfEveryRunInAFormThatPrometheusTakes) {
+  make_run("nightly", 2);
+  const MetricsServer server(settings());
+  const std::string text = scrape(server);
+  EXPECT_THAT(text, HasSubstr("\ndettax_overhead_ratio{config_id=\"tiny.fp32.dp2.t1.b8x64/"
+                              "deterministic\",precision=\"fp32\",gpu_model=\"none\"} 1.0163"));
+  EXPECT_THAT(text, HasSubstr("\ndettax_run_up{suite=\"nightly\"} 0\n"));
+  EXPECT_THAT(text, HasSubstr("\ndettax_run_cases_done{suite=\"nightly\"} 2\n"));
+  const Answer lint = ask("promtool check metrics < FILE", text);
+  EXPECT_THAT(lint.text, Not(HasSubstr("dettax"))) << lint.text;
+}
+
+TEST_F(Serve, NewRecordsAndRunsShowWithoutARestart) {
+  RunFolder run = make_run("nightly", 1);
+  const MetricsServer server(settings());
+  EXPECT_THAT(scrape(server), Not(HasSubstr(".second/deterministic\",precision=\"fp32\"")));
+  EXPECT_THAT(scrape(server), HasSubstr("dettax_cases_finished_total{suite=\"nightly\"} 0"));
+  Case second = sample_record().planned;
+  second.label = "second";
+  finish(run, second);
+  wait();
+  const std::string text = scrape(server);
+  EXPECT_THAT(text, HasSubstr(".second/deterministic\",precision=\"fp32\""));
+  EXPECT_THAT(text, HasSubstr("dettax_cases_finished_total{suite=\"nightly\"} 1"));
+}
+
+TEST_F(Serve, ARunThatIsGoingOnIsUpAndItsMissingCasesAreNoFailures) {
+  const RunFolder run = make_run("nightly", 1);
+  {
+    const RunLock lock(run.path(), 0);
+    const MetricsServer server(settings());
+    const std::string text = scrape(server);
+    EXPECT_THAT(text, HasSubstr("dettax_run_up{suite=\"nightly\"} 1"));
+    EXPECT_THAT(text, Not(HasSubstr("result=\"error\"} 1")));
+  }
+  const MetricsServer server(settings());
+  const std::string text = scrape(server);
+  EXPECT_THAT(text, HasSubstr("dettax_run_up{suite=\"nightly\"} 0"));
+  EXPECT_THAT(text, HasSubstr("result=\"error\"} 1")) << "it died with a case undone";
+}
+
+double value_of(const std::string& text, const std::string& name) {
+  const size_t at = text.find("\n" + name);
+  return at == std::string::npos ? -1 : std::strtod(text.c_str() + text.find(' ', at + 1), nullptr);
+}
+
+// The exporter follows a run that dies, is restarted, and the run resumes.
+TEST_F(Serve, Export03StaleValuesDoNotLookAlive) {
+  RunFolder run = make_run("nightly", 1);
+  Case second = sample_record().planned;
+  second.label = "second";
+  auto lock = std::make_unique<RunLock>(run.path(), 0);
+  auto server = std::make_unique<MetricsServer>(settings());
+  finish(run, second);
+  wait();
+  const std::string alive = scrape(*server);
+  EXPECT_EQ(value_of(alive, "dettax_run_up"), 1);
+  EXPECT_EQ(value_of(alive, "dettax_cases_finished_total"), 1);
+  lock.reset();  // the run dies
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+  const std::string dead = scrape(*server);
+  EXPECT_EQ(value_of(dead, "dettax_run_up"), 0);
+  EXPECT_GT(value_of(dead, "dettax_run_age_seconds"),
+            value_of(alive, "dettax_run_age_seconds") + 1);
+  server = std::make_unique<MetricsServer>(settings());
+  const std::string again = scrape(*server);
+  EXPECT_EQ(value_of(again, "dettax_cases_finished_total"), 0) << "a counter begins anew";
+  EXPECT_GE(value_of(again, "dettax_server_start_time_seconds"),
+            value_of(alive, "dettax_server_start_time_seconds"));
+  lock = std::make_unique<RunLock>(run.path(), 0);  // and resumes: a case is run once more
+  std::filesystem::remove(run.path() / (second.id() + ".json"));
+  run.journal("started", second.id());
+  wait();
+  EXPECT_EQ(value_of(scrape(*server), "dettax_run_cases_done"), 1) << "a gauge may go back";
+  EXPECT_EQ(value_of(scrape(*server), "dettax_cases_finished_total"), 0) << "a counter may not";
+  lock.reset();
+  ServerSettings forgetful = settings();
+  forgetful.keep_seconds = 0.5;
+  std::this_thread::sleep_for(std::chrono::milliseconds(700));
+  EXPECT_THAT(scrape(MetricsServer(forgetful)), Not(HasSubstr("nightly")))
+      << "an ended run is told of for a stated time";
+}
+
+TEST_F(Serve, ADamagedRecordIsCountedAndHidesNoOtherRun) {
+  make_run("nightly", 2);
+  const RunFolder other = make_run("weekly", 1);
+  std::ofstream(other.path() / (sample_record().planned.id() + ".json")) << "{\"half";
+  const std::string text = scrape(MetricsServer(settings()));
+  EXPECT_THAT(text, HasSubstr("dettax_unreadable_runs 1\n"));
+  EXPECT_THAT(text, HasSubstr("\ndettax_overhead_ratio{"));
+}
+
+TEST_F(Serve, AsksForUserAndPassword) {
+  make_run("nightly");
+  ServerSettings locked = settings();
+  locked.user = "grafana";
+  locked.password = "secret";
+  const MetricsServer server(locked);
+  const std::string code = "-o /dev/null -w '%{http_code}' ";
+  EXPECT_EQ(scrape(server, code), "401");
+  EXPECT_EQ(scrape(server, code + "-u grafana:secret"), "200");
+  EXPECT_EQ(scrape(server, code + "-u grafana:wrong"), "401");
+}
+
+TEST_F(Serve, APortThatIsTakenIsSaid) {
+  make_run("nightly");
+  const MetricsServer first(settings());
+  ServerSettings same = settings();
+  same.address = fmt::format("127.0.0.1:{}", first.port());
+  try {
+    const MetricsServer second(same);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::infrastructure);
+    EXPECT_THAT(error.what(), HasSubstr("cannot be listened on"));
+  }
+}
+
+// Ends with the object.
+class Child {
+ public:
+  explicit Child(const std::string& command) : pid_(::fork()) {
+    if (pid_ == 0) {
+      ::execl("/bin/sh", "sh", "-c", ("exec " + command).c_str(), nullptr);
+      ::_exit(127);
+    }
+  }
+  ~Child() {
+    ::kill(pid_, SIGTERM);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+
+ private:
+  pid_t pid_;
+};
+
+bool wait_until(const std::function<bool()>& condition) {
+  for (int i = 0; i < 150; ++i) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  }
+  return false;
+}
+
+TEST_F(Serve, ARealPrometheusStoresTheTax) {
+  make_run("nightly", 2);
+  const MetricsServer server(settings());
+  const int port = 20000 + ::getpid() % 10000;
+  write_file_atomically(folder_ / "prometheus.yml",
+                        fmt::format("global: {{scrape_interval: 1s}}\nscrape_configs:\n- job_name: "
+                                    "dettax\n  static_configs: [{{targets: ['127.0.0.1:{}']}}]\n",
+                                    server.port()));
+  const Child prometheus(
+      fmt::format("prometheus --config.file={0}/prometheus.yml --storage.tsdb.path={0}/data "
+                  "--web.listen-address=127.0.0.1:{1} >{0}/prometheus.log 2>&1",
+                  folder_.string(), port));
+  const auto query = [&](const std::string& what) {
+    return ask(fmt::format("promtool query instant http://127.0.0.1:{} '{}'", port, what)).text;
+  };
+  ASSERT_TRUE(wait_until([&] {
+    return query("dettax_overhead_ratio").find("=> 1.0163") != std::string::npos;
+  })) << query("up")
+      << read_file(folder_ / "prometheus.log");
+  EXPECT_THAT(
+      query("dettax_overhead_ratio * on(config_id) group_left(mode_profile) dettax_run_info"),
+      HasSubstr("mode_profile=\"deterministic\""));
+  EXPECT_THAT(query("sum by (config_id) (dettax_verdict)"), Not(HasSubstr("=> 5")));
+}
+
+}  // namespace
+}  // namespace dettax
