@@ -30,8 +30,11 @@ scaling() {
 }
 # Does the 95 % interval hold the truth, and how often is a mode called different from itself?
 resolution() { "$programs/resolution_bench" --repetitions 40 --budget 10; }
-# Ten thousand records in every format, and the page of two hundred cases, against their limits.
-exporters() { "$programs/export_bench"; }
+# Ten thousand records in every format, the page of two hundred cases, and scrapes of as many, against their limits.
+exporters() {
+  "$programs/export_bench"
+  "$programs/scrape_bench"
+}
 
 # Reading a trace of PyTorch's profiler against Python's json on the same file.
 import() { "$programs/import_bench"; }

@@ -10,11 +10,12 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <prometheus/text_serializer.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "exporters/prometheus/metrics_server.h"
-#include "exporters/prometheus/run_watch.h"
+#include "exporters/prometheus/run_collectable.h"
 #include "harness/base/error.h"
 #include "results/run_folder.h"
 #include "tests/exporters/consumers.h"
@@ -64,8 +65,13 @@ class Serve : public testing::Test {
   static std::string scrape(const MetricsServer& server, const std::string& flags = "") {
     return ask(fmt::format("curl -s {} http://127.0.0.1:{}/metrics", flags, server.port())).text;
   }
-  // Until a look at the folder is due again.
-  static void wait() { std::this_thread::sleep_for(std::chrono::milliseconds(600)); }
+  // The page without a server.
+  RunCollectable collectable(double keep_seconds = 1e6) const {
+    return RunCollectable(folder_ / "runs", keep_seconds, std::chrono::milliseconds(0));
+  }
+  static std::string page(const RunCollectable& runs) {
+    return "\n" + prometheus::TextSerializer().Serialize(runs.Collect());
+  }
 
   std::filesystem::path folder_;
 };
@@ -84,14 +90,13 @@ TEST_F(Serve, TellsOfEveryRunInAFormThatPrometheusTakes) {
 
 TEST_F(Serve, NewRecordsAndRunsShowWithoutARestart) {
   RunFolder run = make_run("nightly", 1);
-  const MetricsServer server(settings());
-  EXPECT_THAT(scrape(server), Not(HasSubstr(".second/deterministic\",precision=\"fp32\"")));
-  EXPECT_THAT(scrape(server), HasSubstr("dettax_cases_finished_total{suite=\"nightly\"} 0"));
+  const RunCollectable runs = collectable();
+  EXPECT_THAT(page(runs), Not(HasSubstr(".second/deterministic\",precision=\"fp32\"")));
+  EXPECT_THAT(page(runs), HasSubstr("dettax_cases_finished_total{suite=\"nightly\"} 0"));
   Case second = sample_record().planned;
   second.label = "second";
   finish(run, second);
-  wait();
-  const std::string text = scrape(server);
+  const std::string text = page(runs);
   EXPECT_THAT(text, HasSubstr(".second/deterministic\",precision=\"fp32\""));
   EXPECT_THAT(text, HasSubstr("dettax_cases_finished_total{suite=\"nightly\"} 1"));
 }
@@ -100,13 +105,13 @@ TEST_F(Serve, ARunThatIsGoingOnIsUpAndItsMissingCasesAreNoFailures) {
   const RunFolder run = make_run("nightly", 1);
   {
     const RunLock lock(run.path(), 0);
-    const MetricsServer server(settings());
-    const std::string text = scrape(server);
+    const RunCollectable runs = collectable();
+    const std::string text = page(runs);
     EXPECT_THAT(text, HasSubstr("dettax_run_up{suite=\"nightly\"} 1"));
     EXPECT_THAT(text, Not(HasSubstr("result=\"error\"} 1")));
   }
-  const MetricsServer server(settings());
-  const std::string text = scrape(server);
+  const RunCollectable runs = collectable();
+  const std::string text = page(runs);
   EXPECT_THAT(text, HasSubstr("dettax_run_up{suite=\"nightly\"} 0"));
   EXPECT_THAT(text, HasSubstr("result=\"error\"} 1")) << "it died with a case undone";
 }
@@ -122,34 +127,30 @@ TEST_F(Serve, Export03StaleValuesDoNotLookAlive) {
   Case second = sample_record().planned;
   second.label = "second";
   auto lock = std::make_unique<RunLock>(run.path(), 0);
-  auto server = std::make_unique<MetricsServer>(settings());
+  auto runs = std::make_unique<RunCollectable>(folder_ / "runs", 1e6, std::chrono::milliseconds(0));
   finish(run, second);
-  wait();
-  const std::string alive = scrape(*server);
+  const std::string alive = page(*runs);
   EXPECT_EQ(value_of(alive, "dettax_run_up"), 1);
   EXPECT_EQ(value_of(alive, "dettax_cases_finished_total"), 1);
   lock.reset();  // the run dies
   std::this_thread::sleep_for(std::chrono::milliseconds(1100));
-  const std::string dead = scrape(*server);
+  const std::string dead = page(*runs);
   EXPECT_EQ(value_of(dead, "dettax_run_up"), 0);
   EXPECT_GT(value_of(dead, "dettax_run_age_seconds"),
             value_of(alive, "dettax_run_age_seconds") + 1);
-  server = std::make_unique<MetricsServer>(settings());
-  const std::string again = scrape(*server);
+  runs = std::make_unique<RunCollectable>(folder_ / "runs", 1e6, std::chrono::milliseconds(0));
+  const std::string again = page(*runs);
   EXPECT_EQ(value_of(again, "dettax_cases_finished_total"), 0) << "a counter begins anew";
   EXPECT_GE(value_of(again, "dettax_server_start_time_seconds"),
             value_of(alive, "dettax_server_start_time_seconds"));
   lock = std::make_unique<RunLock>(run.path(), 0);  // and resumes: a case is run once more
   std::filesystem::remove(run.path() / (second.id() + ".json"));
   run.journal("started", second.id());
-  wait();
-  EXPECT_EQ(value_of(scrape(*server), "dettax_run_cases_done"), 1) << "a gauge may go back";
-  EXPECT_EQ(value_of(scrape(*server), "dettax_cases_finished_total"), 0) << "a counter may not";
+  EXPECT_EQ(value_of(page(*runs), "dettax_run_cases_done"), 1) << "a gauge may go back";
+  EXPECT_EQ(value_of(page(*runs), "dettax_cases_finished_total"), 0) << "a counter may not";
   lock.reset();
-  ServerSettings forgetful = settings();
-  forgetful.keep_seconds = 0.5;
   std::this_thread::sleep_for(std::chrono::milliseconds(700));
-  EXPECT_THAT(scrape(MetricsServer(forgetful)), Not(HasSubstr("nightly")))
+  EXPECT_THAT(page(collectable(0.5)), Not(HasSubstr("nightly")))
       << "an ended run is told of for a stated time";
 }
 
@@ -157,7 +158,7 @@ TEST_F(Serve, ADamagedRecordIsCountedAndHidesNoOtherRun) {
   make_run("nightly", 2);
   const RunFolder other = make_run("weekly", 1);
   std::ofstream(other.path() / (sample_record().planned.id() + ".json")) << "{\"half";
-  const std::string text = scrape(MetricsServer(settings()));
+  const std::string text = page(collectable());
   EXPECT_THAT(text, HasSubstr("dettax_unreadable_runs 1\n"));
   EXPECT_THAT(text, HasSubstr("\ndettax_overhead_ratio{"));
 }
