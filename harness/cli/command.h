@@ -30,6 +30,7 @@ std::unique_ptr<Command> make_run_command();
 std::unique_ptr<Command> make_report_command();
 std::unique_ptr<Command> make_export_command();
 std::unique_ptr<Command> make_serve_command();
+std::unique_ptr<Command> make_push_command();
 std::unique_ptr<Command> make_compare_command();
 std::unique_ptr<Command> make_attribute_command();
 std::unique_ptr<Command> make_list_command();

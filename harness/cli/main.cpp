@@ -17,6 +17,7 @@ std::vector<std::unique_ptr<Command>> commands() {
   table.push_back(dettax::make_report_command());
   table.push_back(dettax::make_export_command());
   table.push_back(dettax::make_serve_command());
+  table.push_back(dettax::make_push_command());
   table.push_back(dettax::make_compare_command());
   table.push_back(dettax::make_attribute_command());
   table.push_back(dettax::make_list_command());

@@ -78,6 +78,12 @@ TEST(BadInput, IsOneLineThatSaysWhatWouldBeRight) {
       {"export nowhere", 2,
        "dettax: export: to which file? give one or more of --json, --markdown, --csv, --junit, "
        "--google-benchmark, --mllog, --openmetrics, --html\n"},
+      {"push latest", 2, "dettax: push: to which Pushgateway? give --gateway HOST:PORT\n"},
+      {"push latest --gateway http://x/", 2,
+       "dettax: --gateway http://x/: host and port are expected, such as gateway:9091\n"},
+      {"serve nowhere", 2, "dettax: nowhere: is no folder of runs\n"},
+      {"serve / --listen 9464", 2,
+       "dettax: --listen 9464: host and port are expected, such as 127.0.0.1:9464\n"},
       {"report latest --format xml", 2,
        "dettax: --format: \"xml\" is none of table, json, markdown, csv, junit, google-benchmark, "
        "mllog, openmetrics, html; see dettax report --help\n"},

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "exporters/prometheus/metrics_server.h"
+#include "exporters/prometheus/push.h"
 #include "exporters/prometheus/run_collectable.h"
 #include "harness/base/error.h"
 #include "results/run_folder.h"
@@ -240,6 +241,44 @@ TEST_F(Serve, ARealPrometheusStoresTheTax) {
       query("dettax_overhead_ratio * on(config_id) group_left(mode_profile) dettax_run_info"),
       HasSubstr("mode_profile=\"deterministic\""));
   EXPECT_THAT(query("sum by (config_id) (dettax_verdict)"), Not(HasSubstr("=> 5")));
+}
+
+TEST_F(Serve, APushReplacesWhatWasAndKeepsTheLastSuccess) {
+  const int port = 30000 + ::getpid() % 10000;
+  const std::string gateway = fmt::format("127.0.0.1:{}", port);
+  // Debian's default keeps pushes on disk and hands them to the next one.
+  const Child pushgateway(fmt::format(
+      "prometheus-pushgateway --persistence.file= --web.listen-address={} >{}/push.log 2>&1",
+      gateway, folder_.string()));
+  const auto page = [&] { return "\n" + ask("curl -s http://" + gateway + "/metrics").text; };
+  ASSERT_TRUE(
+      wait_until([&] { return page().find("pushgateway_build_info") != std::string::npos; }));
+  const Record good = sample_record();
+  push_metrics({good}, gateway);
+  const std::string first = page();
+  EXPECT_EQ(value_of(first, "dettax_overhead_ratio{"), 1.0163);
+  const double success = value_of(first, "dettax_last_success_timestamp_seconds{");
+  EXPECT_GT(success, 1e9);
+  Record bad = not_reproducible();
+  bad.case_id = good.case_id;
+  bad.environment.started_at = "2026-03-02T12:00:00Z";
+  push_metrics({bad}, gateway);
+  const std::string second = page();
+  EXPECT_THAT(second, Not(HasSubstr("\ndettax_overhead_ratio{")))
+      << "a void tax leaves none behind";
+  EXPECT_EQ(value_of(second, "dettax_overhead_present{"), 0);
+  EXPECT_EQ(value_of(second, "dettax_last_success_timestamp_seconds{"), success);
+  EXPECT_THAT(second, HasSubstr("config_id=\"tiny.fp32.dp2.t1.b8x64/deterministic\""));
+}
+
+TEST_F(Serve, APushToNobodyIsAnErrorInOneLine) {
+  try {
+    push_metrics({sample_record()}, "127.0.0.1:1");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::infrastructure);
+    EXPECT_STREQ(error.what(), "127.0.0.1:1: no Pushgateway answers there");
+  }
 }
 
 }  // namespace
