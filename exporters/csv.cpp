@@ -103,12 +103,11 @@ void write_case(Row& row, const Record& record) {
 }
 
 void write_speed(Row& row, const Record& record, const ArmResult& arm) {
-  if (speed_counts(record, arm)) {
-    const Estimate& time = *arm.step_time_seconds;
-    row.number(time.value);
-    row.number(time.low);
-    row.number(time.high);
-    row.whole(time.count);
+  if (const Estimate* time = speed_of(record, arm); time != nullptr) {
+    row.number(time->value);
+    row.number(time->low);
+    row.number(time->high);
+    row.whole(time->count);
     row.number(arm.tokens_per_second);
   } else {
     row.none(5);

@@ -123,7 +123,7 @@ std::string csv_text(std::string_view text) {
 
 std::string label_value(std::string_view text) {
   constexpr size_t kHash = 17;  // with the mark before it
-  const std::string value = valid_utf8(text);
+  std::string value = valid_utf8(text);
   if (value.size() <= kLongestLabel) return value;
   return value.substr(0, whole_characters(value, kLongestLabel - kHash)) + "~" + hash_text(text);
 }

@@ -140,7 +140,7 @@ void write_aggregates(JsonWriter& json, const Family& family, const Record& reco
 }
 
 void write_arm(JsonWriter& json, Family family, const Record& record, const ArmResult& arm) {
-  if (!speed_counts(record, arm)) {
+  if (speed_of(record, arm) == nullptr) {
     const std::string& what = arm.failure.empty() ? record.verdict.reason : arm.failure;
     return write_error(json, family, "no speed: " + what);
   }

@@ -177,13 +177,14 @@ class Collector {
       nonfinite_ = nonfinite_ || arm->failure_code == "non_finite";
       if (arm->memory_peak_bytes > 0)
         put(kMemory, {{"mode", mode}}, static_cast<double>(arm->memory_peak_bytes));
-      if (!speed_counts(record, *arm)) continue;
+      const Estimate* time = speed_of(record, *arm);
+      if (time == nullptr) continue;
       put_finite(kTokens, {{"mode", mode}}, arm->tokens_per_second);
-      step_times_of(mode, *arm);
+      step_times_of(mode, *arm, time->value);
     }
   }
 
-  void step_times_of(const char* mode, const ArmResult& arm) {
+  void step_times_of(const char* mode, const ArmResult& arm, double median) {
     std::vector<double> steps = step_times(arm);
     if (steps.empty()) return;
     std::sort(steps.begin(), steps.end());
@@ -191,7 +192,7 @@ class Collector {
       put_finite(kStepTime, {{"mode", mode}, {"stat", stat}}, seconds);
     };
     one("mean", moments_of(steps).mean);
-    one("median", arm.step_time_seconds->value);  // over blocks, as everywhere
+    one("median", median);  // over blocks, as everywhere
     one("p95", quantile_of_sorted(steps, 0.95));
   }
 

@@ -134,8 +134,9 @@ class CaseLog {
   void results() {
     const double at = end_seconds();
     for (const ArmResult& arm : record_.arms) {
-      if (!speed_counts(record_, arm)) continue;
-      point("dettax_step_time_seconds", arm.step_time_seconds->value, {{"arm", arm.arm}}, at);
+      const Estimate* time = speed_of(record_, arm);
+      if (time == nullptr) continue;
+      point("dettax_step_time_seconds", time->value, {{"arm", arm.arm}}, at);
     }
     for (const Tax& tax : record_.taxes) {
       const TaxState state = tax_state(record_, tax);

@@ -62,17 +62,19 @@ TaxState tax_state(const Record& record, const Tax& tax) {
   return record.verdict.status == Status::inconclusive ? TaxState::unresolved : TaxState::measured;
 }
 
-bool speed_counts(const Record& record, const ArmResult& arm) {
-  if (!record.precision_note.empty() || !arm.failure_code.empty()) return false;
+const Estimate* speed_of(const Record& record, const ArmResult& arm) {
+  if (!record.precision_note.empty() || !arm.failure_code.empty()) return nullptr;
   if (record.verdict.status == Status::error || record.verdict.status == Status::skipped)
-    return false;
-  if (!arm.step_time_seconds || !std::isfinite(arm.step_time_seconds->value)) return false;
-  if (!arm.claims_reproducible) return true;
+    return nullptr;
+  if (!arm.step_time_seconds || !std::isfinite(arm.step_time_seconds->value)) return nullptr;
+  const Estimate* speed = &*arm.step_time_seconds;
+  if (!arm.claims_reproducible) return speed;
   const auto tax = std::find_if(record.taxes.begin(), record.taxes.end(),
                                 [&](const Tax& one) { return one.arm == arm.arm; });
-  if (tax == record.taxes.end()) return false;
+  if (tax == record.taxes.end()) return nullptr;
   const TaxState state = tax_state(record, *tax);
-  return state != TaxState::no_evidence && state != TaxState::unfinished;
+  const bool counts = state != TaxState::no_evidence && state != TaxState::unfinished;
+  return counts ? speed : nullptr;
 }
 
 std::string tax_words(const Record& record, const Tax& tax) {

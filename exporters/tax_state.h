@@ -25,8 +25,8 @@ inline bool has_value(TaxState state) { return state == TaxState::measured; }
 inline bool has_interval(TaxState state) {
   return state == TaxState::measured || state == TaxState::unresolved;
 }
-// The same of an arm's speed: false where a comparison of speeds would make a tax of it.
-bool speed_counts(const Record& record, const ArmResult& arm);
+// An arm's step time; null where there is none, or where a comparison of speeds would make a tax of what is none.
+const Estimate* speed_of(const Record& record, const ArmResult& arm);
 
 // For people: "+1.63 %", "between -4.08 % and +0.01 %: not resolved", "void: no evidence".
 std::string tax_words(const Record& record, const Tax& tax);

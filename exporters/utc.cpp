@@ -10,17 +10,16 @@ std::optional<double> seconds_of_utc(const std::string& text) {
   // NOLINTNEXTLINE(cert-err34-c): what is out of range is refused below
   const int fields = std::sscanf(text.c_str(), "%4d-%2d-%2dT%2d:%2d:%2dZ%n", &year, &month, &day,
                                  &hour, &minute, &second, &read);
-  using namespace std::chrono;
-  const year_month_day date = std::chrono::year(year) /
-                              std::chrono::month(static_cast<unsigned>(month)) /
-                              std::chrono::day(static_cast<unsigned>(day));
+  const std::chrono::year_month_day date(std::chrono::year(year),
+                                         std::chrono::month(static_cast<unsigned>(month)),
+                                         std::chrono::day(static_cast<unsigned>(day)));
   const bool whole = fields == 6 && read == static_cast<int>(text.size()) && date.ok() &&
                      hour >= 0 && hour < 24 && minute >= 0 && minute < 60 && second >= 0 &&
                      second <= 60;
   if (!whole) return std::nullopt;
-  const auto days = sys_days(date).time_since_epoch();
-  return static_cast<double>(duration_cast<std::chrono::seconds>(days).count() + hour * 3600 +
-                             minute * 60 + second);
+  const auto at = std::chrono::sys_days(date) + std::chrono::hours(hour) +
+                  std::chrono::minutes(minute) + std::chrono::seconds(second);
+  return static_cast<double>(at.time_since_epoch().count());
 }
 
 }  // namespace dettax
