@@ -38,7 +38,7 @@ class AtomicFile : public testing::Test {
   std::filesystem::path folder_, file_;
 };
 
-constexpr size_t kLength = 3U << 20U;
+constexpr size_t kLength = 1U << 20U;
 
 // Writes whole files of one letter, another letter each time, until it is killed.
 [[noreturn]] void write_for_ever(const std::filesystem::path& file,
@@ -82,7 +82,7 @@ int torn_files(const std::filesystem::path& file, int kills,
 }
 
 TEST_F(AtomicFile, AWriterThatIsKilledLeavesAWholeFile) {
-  EXPECT_EQ(torn_files(file_, 40, atomically), 0);
+  EXPECT_EQ(torn_files(file_, 25, atomically), 0);
   // The last one may have left its temporary file: the next writer removes it.
   write_file_atomically(file_, "new");
   EXPECT_THAT(names(), testing::ElementsAre("metrics.prom"));
