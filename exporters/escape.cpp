@@ -31,12 +31,6 @@ size_t whole_characters(std::string_view text, size_t bytes) {
 
 }  // namespace
 
-std::string json_string(std::string_view text) {
-  std::string out;
-  append_json_string(out, text);
-  return out;
-}
-
 namespace {
 
 const char* xml_entity(char c) {

@@ -7,8 +7,6 @@ namespace dettax {
 
 // Any bytes as text of a format. What the format cannot hold is replaced by something that shows.
 
-// With its quotes; may stand in a script of a page.
-std::string json_string(std::string_view text);
 // For XML 1.0, as text and inside double quotes alike; what XML forbids becomes \x1b or \ufffe.
 std::string xml_text(std::string_view text);
 // For HTML, as text and inside double quotes alike.
