@@ -45,12 +45,7 @@ Reason uneven_pipeline(const Case& planned) {
 Reason experts_not_available(const Case& planned) {
   const Layout& l = planned.layout;
   if (!planned.model.moe) return std::nullopt;
-  const char* part = l.tp > 1                         ? "tensor parallelism"
-                     : l.pp > 1                       ? "pipeline parallelism"
-                     : l.cp > 1                       ? "context parallelism"
-                     : l.recompute != Recompute::none ? "recomputation"
-                     : l.ep > 1 && l.zero_stage > 0   ? "sharding of the optimizer and ep"
-                                                      : nullptr;
+  const char* part = l.tp > 1 ? "tensor parallelism" : l.cp > 1 ? "context parallelism" : nullptr;
   if (part == nullptr) return std::nullopt;
   return fmt::format("layout {}: experts with {} are not available yet", to_string(l), part);
 }

@@ -52,9 +52,9 @@ class LayoutBuilder {
  public:
   LayoutBuilder(const Model& model, const ModelPart& part) : model_(model), part_(part) {}
 
-  // What is whole on every tensor rank, or on every rank that shares experts, counts on the first.
+  // What is whole on every tensor rank counts on the first.
   int add(ParameterSpec spec) {
-    spec.primary = spec.sharded() || (part_.tp_index == 0 && part_.ep_index == 0);
+    spec.primary = spec.sharded() || part_.tp_index == 0;
     spec.layer = layer_;
     parameters_.push_back(std::move(spec));
     return static_cast<int>(parameters_.size()) - 1;

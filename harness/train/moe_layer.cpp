@@ -27,7 +27,7 @@ Tensor operand(StepContext& c, Operand part, Op op, const Tensor& values, SumOve
   return values.count() == 0 ? values : c.operand(part, op, values, sum);
 }
 
-bool balances(const StepContext& c) { return c.model.moe && c.model.moe->balance_weight > 0; }
+bool balances(const StepContext& c) { return bool{c.buffers.balance}; }
 
 // In f32 in every precision: a rounded logit can be another expert.
 void route(StepContext& c, const ExpertActivations& e, const Tensor& x) {
@@ -58,9 +58,9 @@ void plan_rows(StepContext& c, const ExpertActivations& e) {
   if (experts_spread(c)) agree_on_rows(c, e);
   if (!balances(c)) return;
   c.begin(Op::balance_loss);
-  c.ops.balance_loss({c.buffers.experts.balance, e.probabilities, e.plan.counts, c.model.moe->top_k,
+  c.ops.balance_loss({c.buffers.balance, e.probabilities, e.plan.counts, c.model.moe->top_k,
                       c.model.moe->balance_weight});
-  c.show("losses", c.buffers.experts.balance);
+  c.show("losses", c.buffers.balance);
 }
 
 void expert_linear(StepContext& c, Op op, int weight, const ExpertActivations& e, const Tensor& x,
@@ -75,6 +75,36 @@ void expert_linear(StepContext& c, Op op, int weight, const ExpertActivations& e
   call.dynamic_schedule = c.knobs.dynamic_schedule;
   c.ops.expert_linear_forward(call);
   output_rows(c, "y", y);
+}
+
+void activate(StepContext& c, const ExpertActivations& e, const ExpertTraffic& traffic) {
+  const Tensor activated = first_rows(e.activated, traffic.received);
+  c.fresh(activated);
+  c.begin(Op::expert_swiglu);
+  c.ops.swiglu_forward({activated, first_rows(e.up, traffic.received)});
+  output_rows(c, "y", activated);
+}
+
+// From tokens to the results of their experts.
+void through_experts(StepContext& c, const ExpertActivations& e, const Tensor& x) {
+  const ExpertScratch& s = c.buffers.experts;
+  const LayerParameters& p = parameters(c);
+  const ExpertTraffic traffic = traffic_of(c, e);
+  const bool spread = experts_spread(c);
+  const Tensor sent = first_rows(spread ? s.rows : e.input, traffic.sent);
+  const Tensor input = first_rows(e.input, traffic.received);
+  c.fresh(sent);
+  c.begin(Op::expert_permute);
+  c.ops.permute_rows({sent, x, e.plan.sources, c.model.moe->top_k});
+  c.probe.output("rows", sent, 0);
+  if (spread) send_to_experts(c, Op::expert_dispatch, e, traffic, sent, input);
+  expert_linear(c, Op::expert_up, p.expert_up, e, input, first_rows(e.up, traffic.received));
+  activate(c, e, traffic);
+  const Tensor result = first_rows(spread ? s.expert_rows : e.output, traffic.received);
+  const Tensor back = first_rows(e.output, traffic.sent);
+  expert_linear(c, Op::expert_down, p.expert_down, e, first_rows(e.activated, traffic.received),
+                result);
+  if (spread) send_to_tokens(c, Op::expert_combine, e, traffic, result, back);
 }
 
 // dx from dy and the weights, then the weights' own from dy and the kept input.
@@ -146,44 +176,29 @@ void router_backward(StepContext& c, const ExpertActivations& e, const Tensor& x
 
 bool has_experts(const StepContext& c) { return has_experts(c.model, c.layer); }
 
-void clear_balance_losses(StepContext& c) {
-  if (balances(c)) c.ops.fill_bytes(c.buffers.experts.balance, 0);
+void begin_balance_losses(StepContext& c) {
+  if (!balances(c)) return;
+  const Tensor& before = c.buffers.balance_before;
+  if (before) {
+    c.ops.copy(c.buffers.balance, before);
+  } else {
+    c.ops.fill_bytes(c.buffers.balance, 0);
+  }
 }
 
 void add_balance_losses(StepContext& c) {
   if (!balances(c)) return;
   c.begin(Op::balance_loss);
-  c.ops.add(c.buffers.losses, c.buffers.experts.balance);
+  c.ops.add(c.buffers.losses, c.buffers.balance);
   c.show("losses", c.buffers.losses);
 }
 
 void experts_forward(StepContext& c, const Tensor& residual, const Tensor& out) {
   const LayerActivations& a = activations(c);
   const ExpertActivations& e = a.experts;
-  const ExpertScratch& s = c.buffers.experts;
-  const LayerParameters& p = parameters(c);
   route(c, e, a.norm2);
   plan_rows(c, e);
-  const ExpertTraffic traffic = traffic_of(c, e);
-  const bool spread = experts_spread(c);
-  const Tensor sent = first_rows(spread ? s.rows : e.input, traffic.sent);
-  const Tensor input = first_rows(e.input, traffic.received);
-  c.fresh(sent);
-  c.begin(Op::expert_permute);
-  c.ops.permute_rows({sent, a.norm2, e.plan.sources, c.model.moe->top_k});
-  c.probe.output("rows", sent, 0);
-  if (spread) send_to_experts(c, Op::expert_dispatch, e, traffic, sent, input);
-  const Tensor up = first_rows(e.up, traffic.received);
-  const Tensor activated = first_rows(e.activated, traffic.received);
-  expert_linear(c, Op::expert_up, p.expert_up, e, input, up);
-  c.fresh(activated);
-  c.begin(Op::expert_swiglu);
-  c.ops.swiglu_forward({activated, up});
-  output_rows(c, "y", activated);
-  const Tensor result = first_rows(spread ? s.expert_rows : e.output, traffic.received);
-  const Tensor back = first_rows(e.output, traffic.sent);
-  expert_linear(c, Op::expert_down, p.expert_down, e, activated, result);
-  if (spread) send_to_tokens(c, Op::expert_combine, e, traffic, result, back);
+  through_experts(c, e, a.norm2);
   UnpermuteRows sum;
   sum.y = out;
   sum.rows = e.output;
@@ -191,6 +206,16 @@ void experts_forward(StepContext& c, const Tensor& residual, const Tensor& out) 
   sum.residual = residual;
   sum.plan = e.plan;
   unpermute(c, Op::expert_unpermute, "y", sum);
+}
+
+void experts_rows_again(StepContext& c) {
+  const LayerActivations& a = activations(c);
+  through_experts(c, a.experts, a.norm2);
+}
+
+void experts_activation_again(StepContext& c) {
+  const ExpertActivations& e = activations(c).experts;
+  activate(c, e, traffic_of(c, e));
 }
 
 void experts_backward(StepContext& c, const Tensor& dy, bool accumulate) {
