@@ -128,7 +128,9 @@ int64_t expert_scratch(const Case& planned) {
   const ExpertSizes e = expert_sizes(planned);
   const int64_t width = planned.model.width;
   const int64_t exchanged = planned.layout.ep > 1 ? 2 : 1;
-  return rows_of(planned) * e.experts + e.sent * (width + 1) +
+  const int64_t sums = planned.layout.tp > 1 ? rows_of(planned) * widths_of(planned).residual : 0;
+  const int64_t counts = planned.layout.cp > 1 ? 2 * planned.batch.micro * e.experts : 0;
+  return rows_of(planned) * e.experts + e.sent * (width + 1) + sums + counts +
          e.received * (e.width + e.up_width + exchanged * width);
 }
 

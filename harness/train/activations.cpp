@@ -112,13 +112,15 @@ ActivationShapes activation_shapes(const Case& planned) {
   const Layout& layout = planned.layout;
   const int64_t tokens = planned.local_sequence_length();
   const int64_t rows = planned.batch.micro * tokens;
+  const int64_t own_rows = layout.sequence_parallel ? rows / layout.tp : rows;
   return {planned.model,
           local_sizes(planned.model, layout.tp, 0),
           planned.batch.micro,
           tokens,
           rows,
-          layout.sequence_parallel ? rows / layout.tp : rows,
-          {expert_sizes(planned), planned.batch.micro, rows, planned.model.width, layout.ep}};
+          own_rows,
+          {expert_sizes(planned), planned.batch.micro, rows, planned.model.width, layout.ep,
+           layout.tp > 1 ? own_rows : 0, layout.cp > 1}};
 }
 
 LayerActivations take_layer(Arena& arena, const ActivationShapes& shapes, Recompute recompute,

@@ -63,6 +63,8 @@ ExpertScratch take_expert_scratch(Arena& arena, const ExpertShapes& s) {
   if (s.ranks > 1) a.exchanged = arena.floats({e.received, s.width});
   a.d_activated = arena.floats({e.received, e.width});
   a.d_up = arena.floats({e.received, e.up_width});
+  if (s.summed_rows > 0) a.sums = arena.floats({s.summed_rows, s.width});
+  if (s.sequences_cut) a.before = take_ints(arena, 2 * s.samples, e.experts);
   return a;
 }
 

@@ -31,12 +31,16 @@ struct ExpertScratch {
   Tensor expert_rows;        // [R,C] on the side of the experts
   Tensor exchanged;          // [R,C] as they came in; only where ranks exchange rows
   Tensor d_activated, d_up;  // [R,F], [R, gate and up]
+  Tensor sums;    // rows of the residual stream, summed over tensor ranks; only with those
+  Tensor before;  // i32 [2S,E] of PlanExperts; only where ranks share sequences
 };
 
 struct ExpertShapes {
   ExpertSizes sizes;
   int64_t samples, rows, width;  // of a micro-batch
   int64_t ranks;                 // that share the experts
+  int64_t summed_rows;           // of the residual stream, where tensor ranks add them up; else 0
+  bool sequences_cut;            // over ranks
 };
 // What a layer keeps: which experts were chosen always, since chosen again they could be others; the rest are those of `recomputed`,
 // with selective recomputation the activation function's result, with full all rows.

@@ -43,13 +43,8 @@ TEST(Refusal, NamesWhatExpertsCannotBeCombinedWith) {
   experts.model = load_model("moe-tiny");
   EXPECT_EQ(reason(experts), "");
   Case planned = experts;
-  planned.layout.tp = 2;
-  EXPECT_EQ(reason(planned), "layout tp2: experts with tensor parallelism are not available yet");
-  planned = experts;
-  planned.layout.cp = 2;
-  EXPECT_EQ(reason(planned), "layout cp2: experts with context parallelism are not available yet");
   for (const Layout& layout :
-       {Layout{.pp = 2}, Layout{.recompute = Recompute::full},
+       {Layout{.pp = 2}, Layout{.cp = 2}, Layout{.tp = 2}, Layout{.recompute = Recompute::full},
         Layout{.dp = 2, .pp = 2, .ep = 2, .zero_stage = 3, .recompute = Recompute::selective}}) {
     planned.layout = layout;
     EXPECT_EQ(reason(planned), "");

@@ -1,7 +1,9 @@
 // Layers with experts together with the other ways to lay a model out over ranks.
 
 #include <algorithm>
+#include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -46,9 +48,25 @@ const std::vector<Layout> kRecomputations = {
     {.dp = 2, .pp = 2, .ep = 2, .zero_stage = 3, .recompute = kFull},
 };
 
+const std::vector<Layout> kContexts = {
+    {.cp = 2},
+    {.dp = 2, .cp = 2, .ep = 2},
+    {.dp = 2, .cp = 2, .ep = 2, .zero_stage = 1},
+    {.dp = 2, .pp = 2, .cp = 2, .ep = 2, .zero_stage = 3, .recompute = kFull},
+};
+const std::vector<Layout> kTensors = {
+    {.tp = 2},
+    {.tp = 2, .sequence_parallel = true},
+    {.dp = 2, .tp = 2, .ep = 2},
+    {.dp = 2, .tp = 2, .ep = 2, .sequence_parallel = true, .zero_stage = 1},
+    {.dp = 2, .tp = 2, .pp = 2, .ep = 2, .sequence_parallel = true, .recompute = kFull},
+    {.dp = 2, .tp = 2, .ep = 2, .zero_stage = 3, .recompute = kSelective},
+    {.tp = 2, .cp = 2, .sequence_parallel = true},
+};
+
 std::vector<Layout> all_layouts() {
   std::vector<Layout> all;
-  for (const auto* some : {&kPipelines, &kShardings, &kRecomputations})
+  for (const auto* some : {&kPipelines, &kShardings, &kRecomputations, &kContexts, &kTensors})
     all.insert(all.end(), some->begin(), some->end());
   return all;
 }
@@ -75,6 +93,9 @@ TEST(ExpertShards, TrainTheModelThatOneRankTrains) { expect_the_steps_of_one_ran
 TEST(ExpertRecomputation, TrainsTheModelThatOneRankTrains) {
   expect_the_steps_of_one_rank(kRecomputations);
 }
+
+TEST(ExpertContexts, TrainTheModelThatOneRankTrains) { expect_the_steps_of_one_rank(kContexts); }
+TEST(ExpertTensors, TrainTheModelThatOneRankTrains) { expect_the_steps_of_one_rank(kTensors); }
 
 TEST(ExpertLayouts, AllBeginWithTheStateOfOneRank) {
   const Case planned = of_four_layers(expert_cases()[1]);
@@ -124,25 +145,48 @@ TEST(ExpertPipelines, GiveTheBitsOfOneStage) {
   }
 }
 
-// Forgets the load-balance losses of the stage before.
+// Forgets what other ranks told this one.
 class Forgetting : public StepObserver {
  public:
+  Forgetting(std::string path, std::string tensor)
+      : path_(std::move(path)), tensor_(std::move(tensor)) {}
   void on_op(std::string_view) override {}
   void on_tensor(std::string_view path, std::string_view name, const Tensor& tensor,
                  uint64_t) override {
-    if (path.ends_with("forward/layer2/pipeline_receive") && name == "losses")
-      std::fill_n(tensor.f32(), tensor.count(), 0.0F);
+    if (path.ends_with(path_) && name == tensor_)
+      std::memset(tensor.data, 0, static_cast<size_t>(tensor.bytes()));
   }
+
+ private:
+  const std::string path_, tensor_;
 };
 
+// How one step differs from that of one rank if the last rank forgets something.
+std::string forgetting(const Case& small, const Layout& layout, const std::string& path,
+                       const std::string& tensor) {
+  const Case planned = of_four_layers(small);
+  Forgetting observer(path, tensor);
+  const auto found =
+      whole_steps(on_layout(planned, layout), deterministic(), 1, [&](RankRun& rank) {
+        if (rank.communicator.rank() + 1 == layout.ranks()) rank.train.observe(&observer);
+      });
+  return disagreement(whole_steps(planned, deterministic(), 1), found, 2e-5);
+}
+
 TEST(ExpertPipelines, TheComparisonSeesThatLossesOfAStageAreMissing) {
-  const Case planned = on_layout(of_four_layers(expert_cases()[0]), {.pp = 2});
-  const auto expected = whole_steps(planned, deterministic(), 1);
-  Forgetting forgetting;
-  const auto found = whole_steps(planned, deterministic(), 1, [&](RankRun& rank) {
-    if (rank.communicator.rank() == 1) rank.train.observe(&forgetting);
-  });
-  EXPECT_EQ(disagreement(expected, found, 2e-5).substr(0, 13), "step 0: loss ");
+  const std::string seen =
+      forgetting(expert_cases()[0], {.pp = 2}, "forward/layer2/pipeline_receive", "losses");
+  EXPECT_EQ(seen.substr(0, 13), "step 0: loss ");
+}
+
+// The second piece of a sequence would be given to experts that are full.
+TEST(ExpertContexts, TheComparisonSeesChoicesOfOtherRanksForgotten) {
+  EXPECT_EQ(forgetting(expert_cases()[3], {.cp = 2}, "expert_counts", "none"), "");
+  EXPECT_NE(forgetting(expert_cases()[3], {.cp = 2}, "expert_counts", "before"), "");
+}
+
+TEST(ExpertTensors, TheComparisonSeesThePartsOfOtherRanksForgotten) {
+  EXPECT_NE(forgetting(expert_cases()[1], {.tp = 2}, "layer3/tensor_all_reduce", "dweights"), "");
 }
 
 std::vector<Log> without(std::vector<Log> logs, const std::string& part) {
@@ -189,7 +233,9 @@ TEST(ExpertRecomputation, KeepsLessTheMoreItComputesAgain) {
 const std::vector<Layout> kRacing = {{.pp = 2},
                                      {.dp = 2, .pp = 2, .ep = 2},
                                      {.dp = 2, .ep = 2, .zero_stage = 1},
-                                     {.dp = 2, .ep = 2, .zero_stage = 3, .recompute = kFull}};
+                                     {.dp = 2, .ep = 2, .zero_stage = 3, .recompute = kFull},
+                                     {.cp = 2},
+                                     {.dp = 2, .tp = 2, .ep = 2, .sequence_parallel = true}};
 
 TEST(ExpertLayouts, RepeatTheirBits) {
   for (const Layout& layout : kRacing) {

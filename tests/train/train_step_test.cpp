@@ -298,7 +298,9 @@ TEST(MemoryEstimate, IsWhatTheTrainerAllocates) {
         Layout{.pp = 2, .vp = 2, .schedule = PipelineSchedule::interleaved},
         Layout{.dp = 2, .ep = 2, .zero_stage = 3}, Layout{.dp = 4, .ep = 2, .zero_stage = 3},
         Layout{.recompute = Recompute::selective}, Layout{.recompute = Recompute::full},
-        Layout{.dp = 2, .pp = 2, .ep = 2, .recompute = Recompute::full}}) {
+        Layout{.dp = 2, .pp = 2, .ep = 2, .recompute = Recompute::full},
+        Layout{.dp = 2, .cp = 2, .ep = 2}, Layout{.dp = 2, .tp = 2, .ep = 2, .zero_stage = 1},
+        Layout{.tp = 2, .sequence_parallel = true}}) {
     for (const int shared : {0, 1}) {
       Case& experts = cases.emplace_back(small_case(small_moe()));
       experts.model.layers = 4;
