@@ -71,7 +71,7 @@ std::vector<Layout> all_layouts() {
   return all;
 }
 
-// Each layout with each model, in one mode after the other.
+// Each layout with each model, those of eight ranks with one, in one mode after the other.
 void expect_the_steps_of_one_rank(const std::vector<Layout>& layouts) {
   const Mode modes[] = {fast(), deterministic(), invariant()};
   size_t turn = 0;
@@ -79,6 +79,7 @@ void expect_the_steps_of_one_rank(const std::vector<Layout>& layouts) {
     const Case planned = of_four_layers(small);
     const auto expected = whole_steps(planned, deterministic(), 2);
     for (const Layout& layout : layouts) {
+      if (layout.ranks() > 4 && planned.model.name != "shared") continue;
       const Mode& mode = modes[turn++ % 3];
       // Sums of a few hundred fp32 terms in another order. A row that went to another expert gives 1e-2.
       EXPECT_EQ(disagreement(expected, whole_steps(on_layout(planned, layout), mode, 2), 2e-5), "")
@@ -185,8 +186,8 @@ TEST(ExpertContexts, TheComparisonSeesChoicesOfOtherRanksForgotten) {
   EXPECT_NE(forgetting(expert_cases()[3], {.cp = 2}, "expert_counts", "before"), "");
 }
 
-TEST(ExpertTensors, TheComparisonSeesThePartsOfOtherRanksForgotten) {
-  EXPECT_NE(forgetting(expert_cases()[1], {.tp = 2}, "layer3/tensor_all_reduce", "dweights"), "");
+TEST(ExpertTensors, TheComparisonSeesRanksThatRouteApart) {
+  EXPECT_NE(forgetting(expert_cases()[1], {.tp = 2}, "layer3/router_agreement", "logits"), "");
 }
 
 std::vector<Log> without(std::vector<Log> logs, const std::string& part) {
