@@ -41,7 +41,7 @@ Mesh::Mesh(const Layout& layout, Communicator& world, bool samples_first)
   const int key = samples_first ? p.cp * layout.dp + p.dp : p.dp * layout.cp + p.cp;
   replicas_ = world_.split(rank_of(layout_, {0, p.tp, p.pp, 0}), key);
   expert_ = group({p.dp - p.dp % layout_.ep, p.tp, p.pp, p.cp});
-  expert_replicas_ = group({p.dp % layout_.ep, p.tp, p.pp, 0});
+  expert_replicas_ = world_.split(rank_of(layout_, {p.dp % layout_.ep, p.tp, p.pp, 0}), key);
   model_ = group({p.dp - p.dp % layout_.ep, 0, 0, p.cp});
 }
 

@@ -41,6 +41,9 @@ class Mesh {
   Communicator& expert() const { return *expert_; }
   // Same weights of an expert: every ep-th rank of data, times context.
   Communicator& expert_replicas() const { return *expert_replicas_; }
+  Communicator& replicas(bool of_experts) const {
+    return of_experts ? *expert_replicas_ : *replicas_;
+  }
   // All ranks that hold parts of one copy of the model: tensor x pipeline, times those that share experts.
   Communicator& model() const { return *model_; }
 

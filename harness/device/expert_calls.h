@@ -4,12 +4,13 @@
 
 #include "harness/device/sum_order.h"
 #include "harness/device/tensor.h"
+#include "harness/device/token_places.h"
 
 namespace dettax {
 
 // The operations of a mixture-of-experts layer. M = rows, S = samples, T = M / S tokens of a sample, E = experts, K = choices of a
 // token. What depends on other tokens (load, capacity) is defined within a sample, so that it does not change with the number of
-// samples in a micro-batch or on a rank.
+// samples in a micro-batch or on a rank. Where a sample's tokens are spread over ranks, the call is told what the others have.
 
 // probabilities[M,E] = softmax(logits); experts[M,K] = those with the K largest, falling, the lower index first among equals;
 // weights[M,K] = their probabilities, divided by their sum if `normalised`. `balanced`: choice k of token t of a sample is expert
@@ -18,6 +19,7 @@ struct RouteTokens {
   Tensor probabilities, experts, weights, logits;
   int64_t samples = 1;
   bool balanced = false, normalised = true;
+  TokenPlaces places = {};
 };
 
 // The load-balance loss of a sample, as Switch and DeepSeek-V3 define it: sum over experts of f_e P_e, with P_e the mean probability
@@ -26,6 +28,7 @@ struct BalanceLoss {
   Tensor losses, probabilities, counts;  // counts: of ExpertPlan
   int64_t choices = 1;
   double scale = 0;
+  int64_t tokens = 0;  // of a sample, on all ranks, as counts are then; 0: those here
 };
 
 // dlogits[M,E] from dweights[M,K], and from balance_scale times the sum over tokens of the balance loss. f_e has no gradient.
@@ -33,6 +36,7 @@ struct RouteTokensBackward {
   Tensor dlogits, dweights, probabilities, experts, weights, counts;
   bool normalised = true;
   double balance_scale = 0;
+  int64_t tokens = 0;  // as above
 };
 
 // Which row of the experts' input each choice of a token becomes. Rows of one expert are neighbours.
@@ -51,6 +55,9 @@ struct PlanExperts {
   Tensor experts;  // i32 [M,K]
   int64_t capacity = 0;
   SumOrder sum;
+  // i32 [2S,E], if given: choices of each expert that come before those of the first and of the second half of a sample's rows, on
+  // whatever rank. Used up.
+  Tensor before = {};
 };
 
 // y[row,C] = x[index[row] / divisor]: a token's row for each of its choices where index is ExpertPlan::sources and divisor K. A row

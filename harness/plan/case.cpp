@@ -38,13 +38,9 @@ int64_t ffn_biases(const Model& m, int64_t ffn_width) {
   return ffn_inputs(m) * ffn_width + m.width;
 }
 
-int64_t moe_layers(const Model& m) {
-  return m.moe ? std::max<int64_t>(0, m.layers - m.moe->first_layer) : 0;
-}
-
 // Weights of all layers' matrix multiplications; of the experts, `experts` are counted.
 int64_t layer_weights(const Model& m, int64_t experts) {
-  const int64_t sparse = moe_layers(m);
+  const int64_t sparse = expert_layers(m);
   int64_t total =
       m.layers * attention_weights(m) + (m.layers - sparse) * ffn_weights(m, m.ffn_width);
   if (m.moe && sparse > 0) {
@@ -70,6 +66,10 @@ int64_t small_parameters(const Model& m) {
 
 bool has_experts(const Model& model, int64_t layer) {
   return model.moe && layer >= model.moe->first_layer;
+}
+
+int64_t expert_layers(const Model& model) {
+  return model.moe ? std::max<int64_t>(0, model.layers - model.moe->first_layer) : 0;
 }
 
 int64_t parameter_count(const Model& model) {

@@ -75,6 +75,7 @@ struct Model {
 
 // Whether this layer has a mixture of experts in place of its MLP.
 bool has_experts(const Model& model, int64_t layer);
+int64_t expert_layers(const Model& model);
 
 // Trainable parameters of the model as run, by the published definition of each part, with the
 // unpadded vocabulary.

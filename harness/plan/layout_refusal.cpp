@@ -15,9 +15,11 @@ Reason not_divisible(const char* what, int64_t value, const char* axis, int64_t 
 Reason uneven_tensor(const Case& planned) {
   const Model& m = planned.model;
   const int64_t tp = planned.layout.tp;
-  for (const Reason& reason : {not_divisible("model.heads", m.heads, "tp", tp),
-                               not_divisible("model.key_value_heads", m.key_value_heads, "tp", tp),
-                               not_divisible("model.ffn_width", m.ffn_width, "tp", tp)}) {
+  for (const Reason& reason :
+       {not_divisible("model.heads", m.heads, "tp", tp),
+        not_divisible("model.key_value_heads", m.key_value_heads, "tp", tp),
+        not_divisible("model.ffn_width", m.ffn_width, "tp", tp),
+        not_divisible("model.moe.expert_width", m.moe ? m.moe->expert_width : 0, "tp", tp)}) {
     if (reason) return reason;
   }
   // Padding belongs to the model: padded for a layout it would be another model.
@@ -41,20 +43,6 @@ Reason uneven_pipeline(const Case& planned) {
   return not_divisible("micro-batches", planned.micro_batches(), "pp (interleaved)", l.pp);
 }
 
-// What models with experts cannot be combined with yet.
-Reason experts_not_available(const Case& planned) {
-  const Layout& l = planned.layout;
-  if (!planned.model.moe) return std::nullopt;
-  const char* part = l.tp > 1                         ? "tensor parallelism"
-                     : l.pp > 1                       ? "pipeline parallelism"
-                     : l.cp > 1                       ? "context parallelism"
-                     : l.recompute != Recompute::none ? "recomputation"
-                     : l.ep > 1 && l.zero_stage > 0   ? "sharding of the optimizer and ep"
-                                                      : nullptr;
-  if (part == nullptr) return std::nullopt;
-  return fmt::format("layout {}: experts with {} are not available yet", to_string(l), part);
-}
-
 Reason uneven_experts(const Case& planned) {
   const Layout& l = planned.layout;
   if (l.ep == 1) return std::nullopt;
@@ -76,7 +64,6 @@ std::optional<std::string> layout_refusal(const Case& planned) {
                                       "2 * cp", 2 * int64_t{planned.layout.cp}))
       return reason;
   }
-  if (Reason reason = experts_not_available(planned)) return reason;
   return uneven_experts(planned);
 }
 

@@ -42,20 +42,24 @@ ExpertSizes expert_sizes(const Case& planned) {
   sizes.experts = moe.experts;
   sizes.held = moe.experts / ep;
   sizes.choices = moe.top_k;
-  sizes.width = moe.expert_width;
-  sizes.up_width = gate * moe.expert_width;
-  sizes.shared_width = moe.shared_experts * moe.expert_width;
+  sizes.width = moe.expert_width / planned.layout.tp;
+  sizes.up_width = gate * sizes.width;
+  sizes.shared_width = moe.shared_experts * sizes.width;
   sizes.shared_up_width = gate * sizes.shared_width;
-  const int64_t choices = planned.batch.sequence_length * moe.top_k;  // of a sample
-  const double even = static_cast<double>(choices) / static_cast<double>(moe.experts);
+  const int64_t tokens = planned.local_sequence_length();
+  const int64_t choices = tokens * moe.top_k;  // of a sample
+  const double even = static_cast<double>(planned.batch.sequence_length * moe.top_k) /
+                      static_cast<double>(moe.experts);
   if (moe.capacity_factor > 0)
     sizes.capacity = std::max<int64_t>(1, std::llround(std::ceil(moe.capacity_factor * even)));
   sizes.sent = planned.batch.micro * choices;
   // A token goes to an expert once.
-  int64_t of_a_sample =
-      std::min(choices, planned.batch.sequence_length * std::min(moe.top_k, sizes.held));
-  if (moe.routing == Routing::balanced)
-    of_a_sample = std::min(of_a_sample, sizes.held * ((choices + moe.experts - 1) / moe.experts));
+  int64_t of_a_sample = std::min(choices, tokens * std::min(moe.top_k, sizes.held));
+  if (moe.routing == Routing::balanced) {
+    const int64_t pieces = planned.layout.cp > 1 ? 2 : 1;
+    const int64_t of_a_piece = (choices / pieces + moe.experts - 1) / moe.experts;
+    of_a_sample = std::min(of_a_sample, pieces * sizes.held * of_a_piece);
+  }
   if (sizes.capacity > 0) of_a_sample = std::min(of_a_sample, sizes.held * sizes.capacity);
   sizes.received = ep == 1 ? sizes.sent : ep * planned.batch.micro * of_a_sample;
   return sizes;

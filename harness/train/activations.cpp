@@ -1,6 +1,7 @@
 #include "harness/train/activations.h"
 
 #include <algorithm>
+#include <initializer_list>
 
 #include "harness/device/ops.h"
 #include "harness/plan/local_sizes.h"
@@ -95,6 +96,10 @@ void take_ring(Arena& arena, const ActivationShapes& s, int ranks, Activations& 
     a.d_keys_values[static_cast<size_t>(i)] = arena.floats({s.rows, columns});
 }
 
+Tensor shaped(const Tensor& memory, std::initializer_list<int64_t> shape) {
+  return make_tensor(memory.data, DType::f32, shape);
+}
+
 }  // namespace
 
 int64_t logit_rows(const Case& planned, const Knobs& knobs, int64_t vocabulary) {
@@ -107,13 +112,15 @@ ActivationShapes activation_shapes(const Case& planned) {
   const Layout& layout = planned.layout;
   const int64_t tokens = planned.local_sequence_length();
   const int64_t rows = planned.batch.micro * tokens;
+  const int64_t own_rows = layout.sequence_parallel ? rows / layout.tp : rows;
   return {planned.model,
           local_sizes(planned.model, layout.tp, 0),
           planned.batch.micro,
           tokens,
           rows,
-          layout.sequence_parallel ? rows / layout.tp : rows,
-          {expert_sizes(planned), planned.batch.micro, rows, planned.model.width, layout.ep}};
+          own_rows,
+          {expert_sizes(planned), planned.batch.micro, rows, planned.model.width, layout.ep,
+           layout.tp > 1 ? own_rows : 0, layout.cp > 1}};
 }
 
 LayerActivations take_layer(Arena& arena, const ActivationShapes& shapes, Recompute recompute,
@@ -122,22 +129,37 @@ LayerActivations take_layer(Arena& arena, const ActivationShapes& shapes, Recomp
   LayerActivations layer = recomputed;
   if (recompute == Recompute::none) take_cheap(arena, shapes, mlp, layer);
   if (recompute != Recompute::full) take_products(arena, shapes, mlp, layer);
-  if (has_experts(shapes.model, index)) layer.experts = take_expert_layer(arena, shapes.experts);
-  layer.output = take_residual(arena, shapes);
+  // Layers with MLPs of other widths share the memory of what is computed again.
+  if (recompute != Recompute::none)
+    layer.activated = shaped(recomputed.activated, {shapes.rows, mlp.inner});
+  if (recompute == Recompute::full) layer.up = shaped(recomputed.up, {shapes.rows, mlp.up});
+  if (has_experts(shapes.model, index))
+    layer.experts = take_expert_layer(arena, shapes.experts, recompute, recomputed.experts);
   return layer;
 }
 
 LayerActivations take_recomputed(Arena& arena, const ActivationShapes& shapes,
                                  Recompute recompute) {
   LayerActivations layer;
-  const MlpWidths mlp = dense_widths(shapes);
+  const MlpWidths mlp = widest_mlp(shapes);
   if (recompute != Recompute::none) take_cheap(arena, shapes, mlp, layer);
   if (recompute == Recompute::full) take_products(arena, shapes, mlp, layer);
+  if (shapes.model.moe) layer.experts = take_recomputed_experts(arena, shapes.experts, recompute);
   return layer;
 }
 
 Tensor take_residual(Arena& arena, const ActivationShapes& shapes) {
   return arena.floats({shapes.own_rows, shapes.model.width});
+}
+
+int64_t losses_with_stream(const ActivationShapes& shapes) {
+  return shapes.model.moe && shapes.model.moe->balance_weight > 0 ? shapes.rows : 0;
+}
+
+Tensor take_stream(Arena& arena, const ActivationShapes& shapes) {
+  const int64_t width = shapes.model.width;
+  Tensor stream = arena.floats({shapes.own_rows * width + losses_with_stream(shapes)});
+  return make_tensor(stream.data, DType::f32, {shapes.own_rows, width});
 }
 
 Tensor take_ids(Arena& arena, const ActivationShapes& shapes) {

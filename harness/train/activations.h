@@ -45,6 +45,9 @@ struct Activations {
   Tensor tokens, targets;  // i32 [M]
   Tensor input;            // [R,C]: the residual stream in front of the first layer
   ChunkLayers layers;
+  // [M]: load-balance losses of a micro-batch's tokens in all layers up to the end of the chunk, and up to its beginning where that is
+  // not the model's. They go with the residual stream.
+  Tensor balance, balance_before;
   Tensor final_norm, final_mean, final_rstd;
   Tensor logits;            // [M,V], or the scratch of the fused loss
   Tensor losses;            // [M]
@@ -76,11 +79,14 @@ ActivationShapes activation_shapes(const Case& planned);
 
 // What a layer keeps in a slot, and what all layers share since it is computed again: with selective recomputation the norms, the
 // attention core and the activation function, with full everything but the layer's output. Fields that a layer does not keep are
-// those of `recomputed`.
+// those of `recomputed`. Its output is not among them: the last one of a chunk is a stream.
 LayerActivations take_layer(Arena& arena, const ActivationShapes& shapes, Recompute recompute,
                             const LayerActivations& recomputed, int64_t layer);
 LayerActivations take_recomputed(Arena& arena, const ActivationShapes& shapes, Recompute recompute);
 Tensor take_residual(Arena& arena, const ActivationShapes& shapes);
+// The residual stream at the end of a chunk, with the losses that go with it right behind it.
+Tensor take_stream(Arena& arena, const ActivationShapes& shapes);
+int64_t losses_with_stream(const ActivationShapes& shapes);
 Tensor take_ids(Arena& arena, const ActivationShapes& shapes);
 // Everything that is alive within one pass, and the scalars. A head and its loss come right before their backward pass.
 Activations take_shared(Arena& arena, const ActivationShapes& shapes, const Case& planned,

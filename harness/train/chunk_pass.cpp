@@ -24,7 +24,7 @@ void head(StepContext& c, const Tensor& x) {
 
 void chunk_forward(StepContext& c, const Chunk& chunk) {
   if (chunk.embedding) embedding_forward(c);
-  clear_balance_losses(c);
+  begin_balance_losses(c);
   for (int64_t i = chunk.first_layer; i < chunk.end_layer(); ++i) {
     c.layer = i;
     layer_forward(c, input_of(c, chunk, i));

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "harness/device/expert_calls.h"
+#include "harness/plan/layout.h"
 #include "harness/plan/local_sizes.h"
 #include "harness/train/arena.h"
 
@@ -26,19 +27,27 @@ struct ExpertActivations {
 struct ExpertScratch {
   Tensor logits;             // [M,E], and their gradient
   Tensor d_weights;          // [M,K]
-  Tensor balance;            // [M]: load-balance losses of all layers of a micro-batch
   Tensor rows;               // [N,C] on the side of the tokens
   Tensor expert_rows;        // [R,C] on the side of the experts
   Tensor exchanged;          // [R,C] as they came in; only where ranks exchange rows
   Tensor d_activated, d_up;  // [R,F], [R, gate and up]
+  Tensor sums;    // rows of the residual stream, summed over tensor ranks; only with those
+  Tensor before;  // i32 [2S,E] of PlanExperts; only where ranks share sequences
 };
 
 struct ExpertShapes {
   ExpertSizes sizes;
   int64_t samples, rows, width;  // of a micro-batch
   int64_t ranks;                 // that share the experts
+  int64_t summed_rows;           // of the residual stream, where tensor ranks add them up; else 0
+  bool sequences_cut;            // over ranks
 };
-ExpertActivations take_expert_layer(Arena& arena, const ExpertShapes& shapes);
+// What a layer keeps: which experts were chosen always, since chosen again they could be others; the rest are those of `recomputed`,
+// with selective recomputation the activation function's result, with full all rows.
+ExpertActivations take_expert_layer(Arena& arena, const ExpertShapes& shapes, Recompute recompute,
+                                    const ExpertActivations& recomputed);
+ExpertActivations take_recomputed_experts(Arena& arena, const ExpertShapes& shapes,
+                                          Recompute recompute);
 ExpertScratch take_expert_scratch(Arena& arena, const ExpertShapes& shapes);
 
 }  // namespace dettax

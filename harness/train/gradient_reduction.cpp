@@ -81,7 +81,7 @@ void GradientReduction::send(StepContext& c, size_t bucket) {
   show_parts(c, bucket);
   c.begin(Op::bucket);
   c.device.synchronize();
-  Communicator& replicas = range.of_experts ? c.mesh.expert_replicas() : c.mesh.replicas();
+  Communicator& replicas = c.mesh.replicas(range.of_experts);
   const Order order = c.knobs.collectives;
   if (!scattered_) {
     if (c.knobs.overlap) {

@@ -177,7 +177,7 @@ void layer_cheap_parts(StepContext& c, const Tensor& x) {
   norm_forward(c, Op::norm1, p.norm1, x, {a.norm1, a.mean1, a.rstd1});
   attention(c, a);
   norm_forward(c, Op::norm2, p.norm2, a.middle, {a.norm2, a.mean2, a.rstd2});
-  activate(c, a);
+  if (p.up.weight != kNoParameter) activate(c, a);
 }
 
 }  // namespace dettax

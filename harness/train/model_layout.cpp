@@ -52,9 +52,9 @@ class LayoutBuilder {
  public:
   LayoutBuilder(const Model& model, const ModelPart& part) : model_(model), part_(part) {}
 
-  // What is whole on every tensor rank, or on every rank that shares experts, counts on the first.
+  // What is whole on every tensor rank counts on the first.
   int add(ParameterSpec spec) {
-    spec.primary = spec.sharded() || (part_.tp_index == 0 && part_.ep_index == 0);
+    spec.primary = spec.sharded() || part_.tp_index == 0;
     spec.layer = layer_;
     parameters_.push_back(std::move(spec));
     return static_cast<int>(parameters_.size()) - 1;
@@ -87,13 +87,9 @@ class LayoutBuilder {
   LayerParameters layer(int64_t index);
   void mlp(const std::string& name, int64_t width, LayerParameters& layer);
   void experts(const std::string& name, LayerParameters& layer);
-  // The weights [out, in] of all experts, one below the other, cut by expert.
-  int expert_weights(const std::string& name, int64_t out, int64_t in, double deviation) {
-    ParameterSpec spec = matrix_spec(name, model_.moe->experts * out, in, deviation);
-    cut_rows(spec, {spec.rows}, part_.ep, part_.ep_index);
-    spec.of_experts = part_.ep > 1;
-    return add(std::move(spec));
-  }
+  // The weights [out, in] of all experts, one below the other, cut by expert; and, as those of an MLP, by output or by input.
+  int expert_up(const std::string& name, int64_t gates);
+  int expert_down(const std::string& name);
   // Two projections a layer add to the residual stream; by this factor its variance does not grow with depth. A truncated model
   // starts like the layers of the whole one.
   double residual_deviation() const {
@@ -159,14 +155,38 @@ void LayoutBuilder::mlp(const std::string& name, int64_t width, LayerParameters&
   layer.down = row_parallel(name + ".down", model_.width, width, residual_deviation());
 }
 
+int LayoutBuilder::expert_up(const std::string& name, int64_t gates) {
+  const Moe& moe = *model_.moe;
+  ParameterSpec spec =
+      matrix_spec(name, moe.experts * gates * moe.expert_width, model_.width, kDeviation);
+  const auto sections = static_cast<size_t>(moe.experts * gates);
+  cut_rows(spec, std::vector(sections, moe.expert_width), part_.tp, part_.tp_index);
+  const auto held = static_cast<std::ptrdiff_t>(sections) / part_.ep;
+  const auto first = spec.blocks.begin() + held * part_.ep_index;
+  spec.blocks = std::vector<RowBlock>(first, first + held);
+  spec.rows /= part_.ep;
+  // Without tp those held are one piece.
+  if (part_.tp == 1) spec.blocks = {{spec.blocks.front().first, spec.rows}};
+  spec.of_experts = part_.ep > 1;
+  return add(std::move(spec));
+}
+
+int LayoutBuilder::expert_down(const std::string& name) {
+  const Moe& moe = *model_.moe;
+  ParameterSpec spec =
+      matrix_spec(name, moe.experts * model_.width, moe.expert_width, residual_deviation());
+  cut_rows(spec, {spec.rows}, part_.ep, part_.ep_index);
+  cut_columns(spec, part_.tp, part_.tp_index);
+  spec.of_experts = part_.ep > 1;
+  return add(std::move(spec));
+}
+
 void LayoutBuilder::experts(const std::string& name, LayerParameters& layer) {
   const Moe& moe = *model_.moe;
   const int64_t gate = model_.activation == Activation::swiglu ? 2 : 1;
   layer.router = add(matrix_spec(name + ".router.weight", moe.experts, model_.width, kDeviation));
-  layer.expert_up = expert_weights(name + ".experts.up.weight", gate * moe.expert_width,
-                                   model_.width, kDeviation);
-  layer.expert_down = expert_weights(name + ".experts.down.weight", model_.width, moe.expert_width,
-                                     residual_deviation());
+  layer.expert_up = expert_up(name + ".experts.up.weight", gate);
+  layer.expert_down = expert_down(name + ".experts.down.weight");
   if (moe.shared_experts > 0) mlp(name + ".shared", moe.shared_experts * moe.expert_width, layer);
 }
 

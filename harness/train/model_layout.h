@@ -29,7 +29,7 @@ struct ParameterSpec {
   std::vector<RowBlock> blocks;  // of the whole tensor, in the order in which they stand here
   int64_t first_column = 0;
   int64_t layer = -1;  // of the whole model; -1 for tables and the final norm
-  // Of several ranks of a replica with the same elements one counts them in sums over ranks.
+  // Of several stages or tensor ranks of a replica with the same elements one counts them in sums over ranks.
   bool repeated =
       false;  // an earlier stage of the pipeline has it too: the second use of a tied table
   bool primary = true;  // counted here

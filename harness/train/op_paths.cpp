@@ -34,7 +34,7 @@ constexpr unsigned kForward = bit(Phase::forward), kBackward = bit(Phase::backwa
 constexpr unsigned kBoth = kForward | kBackward;
 
 // In which phases an op of a data-parallel step stands within layers and outside of them, and on what it
-// depends. Ops of other layouts are not listed.
+// depends. Ops of other layouts and of experts are not listed.
 struct Place {
   Op op;
   unsigned in_layers, outside;
@@ -100,7 +100,7 @@ bool data_parallel_only(const Layout& layout) {
 
 std::vector<std::string> op_paths(const Case& planned, const Mode& mode) {
   const Facts facts = facts_of(planned, mode);
-  const bool exact = data_parallel_only(planned.layout);
+  const bool exact = data_parallel_only(planned.layout) && !planned.model.moe;
   std::vector<std::string> paths;
   for (int p = 0; p < kPhaseCount; ++p) {
     for (int64_t layer = kNoLayer; layer < planned.model.layers; ++layer) {

@@ -5,6 +5,13 @@
 namespace dettax {
 namespace {
 
+// What every rank that shares experts has the sum of counts once among them; what the replicas, which they are, each have a part of
+// counts everywhere.
+bool counts_here(const StepContext& c, const ParameterSpec& spec) {
+  return spec.primary &&
+         (spec.of_experts || c.reduction.scattered() || c.mesh.expert().rank() == 0);
+}
+
 // Over the replicas where each has some of the sums, then over the ranks that hold parts of one copy of the model. Where that leaves
 // each replica a sum of its own, in order of arrival, one of them counts.
 void sum_over_ranks(StepContext& c, const Tensor& squares) {
@@ -18,7 +25,12 @@ void sum_over_ranks(StepContext& c, const Tensor& squares) {
   c.probe.output("squares before", squares, 0);
   c.device.synchronize();
   if (parts) c.mesh.replicas().all_reduce(squares.f32(), 1, c.knobs.collectives);
-  if (model.size() > 1) model.all_reduce(squares.f32(), 1, c.knobs.collectives);
+  if (parts && c.mesh.expert().size() > 1) {
+    c.mesh.tensor().all_reduce(squares.f32(), 1, c.knobs.collectives);
+    c.mesh.pipeline().all_reduce(squares.f32(), 1, c.knobs.collectives);
+  } else if (model.size() > 1) {
+    model.all_reduce(squares.f32(), 1, c.knobs.collectives);
+  }
   if (replicas_differ) c.mesh.world().broadcast(squares.f32(), sizeof(float), 0);
 }
 
@@ -30,7 +42,8 @@ float gradient_norm(StepContext& c) {
   c.ops.fill_bytes(squares, 0);
   for (int p = 0; p < static_cast<int>(c.parameters.size()); ++p) {
     const Tensor gradient = c.reduced_gradient(p);
-    if (!c.layout.parameters[static_cast<size_t>(p)].primary || gradient.count() == 0) continue;
+    if (!counts_here(c, c.layout.parameters[static_cast<size_t>(p)]) || gradient.count() == 0)
+      continue;
     c.ops.sum_of_squares({squares, gradient, true, c.sum(c.knobs.grad_norm)});
     c.probe.output("squares", squares, 0);
   }
@@ -81,10 +94,11 @@ void share_weights(StepContext& c) {
   const StoragePlan& plan = c.parameters.plan();
   for (size_t b = 0; b < plan.buckets.size(); ++b) {
     if (plan.buckets[b].begin >= plan.weights) continue;  // a gradient without weights of its own
+    if (!c.parameters.in_shards(b)) continue;
     const Tensor own = c.parameters.owned_weights(b);
     const Tensor all = c.parameters.weights_range(b);
     c.probe.output("weights before", own, 0);
-    c.mesh.replicas().all_gather(own.data, all.data, own.bytes());
+    c.mesh.replicas(plan.buckets[b].of_experts).all_gather(own.data, all.data, own.bytes());
     c.probe.output("weights", all, 0);
   }
 }

@@ -50,15 +50,20 @@ ParameterStore::ParameterStore(const ModelLayout& layout, const StorageShape& sh
   int64_t owned = 0;
   for (const Bucket& bucket : plan_.buckets) {
     owned_at_.push_back(owned);
-    if (bucket.begin < plan_.weights) owned += (bucket.end - bucket.begin) / shape.shards;
+    if (bucket.begin < plan_.weights)
+      owned += (bucket.end - bucket.begin) / shape.shards_of(bucket).count;
   }
   weights_ = device.allocate(float_bytes(weights_sharded() ? owned : plan_.weights));
   first_moment_ = device.allocate(float_bytes(owned));
   second_moment_ = device.allocate(float_bytes(owned));
   gradients_ = device.allocate(float_bytes(plan_.gradients) * static_cast<size_t>(shape.copies));
-  for (const Bucket& bucket : plan_.buckets) {
-    auto* weights = static_cast<float*>(weights_.data());
-    weights_of_.push_back(weights_sharded() ? nullptr : weights + bucket.begin);
+  auto* weights = static_cast<float*>(weights_.data());
+  for (size_t b = 0; b < plan_.buckets.size(); ++b) {
+    if (!weights_sharded()) {
+      weights_of_.push_back(weights + plan_.buckets[b].begin);
+    } else {
+      weights_of_.push_back(in_shards(b) ? nullptr : weights + owned_at_[b]);
+    }
   }
 }
 
@@ -91,8 +96,10 @@ Tensor ParameterStore::gradient_range(int64_t begin, int64_t end, int copy) cons
 
 Bucket ParameterStore::owned_range(size_t bucket) const {
   const Bucket& whole = plan_.buckets[bucket];
-  const int64_t part = (whole.end - whole.begin) / shape_.shards;
-  return {whole.begin + part * shape_.shard, whole.begin + part * (shape_.shard + 1)};
+  const Shards& shards = shape_.shards_of(whole);
+  const int64_t part = (whole.end - whole.begin) / shards.count;
+  return {whole.begin + part * shards.index, whole.begin + part * (shards.index + 1),
+          whole.of_experts};
 }
 
 Elements ParameterStore::owned(int parameter) const {

@@ -35,7 +35,7 @@ class ParameterStore {
   int64_t bytes() const;
 
   // What this rank updates: everything unless there are shards. The views are of these elements alone.
-  bool sharded() const { return shape_.shards > 1; }
+  bool sharded() const { return shape_.shards.count > 1; }
   bool weights_sharded() const { return shape_.shard_weights && sharded(); }
   Elements owned(int parameter) const;
   Tensor owned_value(int parameter) const;
@@ -47,6 +47,8 @@ class ParameterStore {
   Tensor owned_weights(size_t bucket) const;
   Tensor weights_range(size_t bucket) const;
   void place_weights(size_t bucket, float* weights) { weights_of_[bucket] = weights; }
+  // Where every rank has its experts for itself they are whole all the time.
+  bool in_shards(size_t bucket) const { return shape_.shards_of(plan_.buckets[bucket]).count > 1; }
 
   // Initial weights; everything else zero. `threads` may share the work: the numbers depend on (seed, parameter, index) alone.
   void reset(uint64_t seed, int threads);

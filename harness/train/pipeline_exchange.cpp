@@ -62,9 +62,15 @@ Tensor PipelineExchange::result_of(size_t action) const {
                        : activations_.output(what.chunk, what.micro_batch);
 }
 
+int64_t PipelineExchange::message_bytes(size_t action, const Tensor& message) const {
+  return message.bytes() + (stage_.actions[action].backward ? 0 : activations_.losses_bytes());
+}
+
 void PipelineExchange::ask(Direction& direction) {
-  const Tensor to = input_of(direction.receiving[direction.next++]);
-  direction.arriving = direction.group->start_receive(to.data, to.bytes(), direction.from);
+  const size_t action = direction.receiving[direction.next++];
+  const Tensor to = input_of(action);
+  direction.arriving =
+      direction.group->start_receive(to.data, message_bytes(action, to), direction.from);
   direction.asked = true;
 }
 
@@ -94,6 +100,7 @@ void PipelineExchange::begin(StepContext& c, size_t action) {
   direction.arriving.wait();
   direction.asked = false;
   c.show(what.backward ? "dy" : "x", input_of(action));
+  if (!what.backward) c.show("losses", c.buffers.balance_before);
   c.layer = kNoLayer;
   if (c.knobs.overlap && may_ask_ahead(direction, action)) ask(direction);
 }
@@ -109,7 +116,7 @@ void PipelineExchange::end(StepContext& c, size_t action) {
   c.device.synchronize();
   const Tensor result = result_of(action);
   direction.sent[place_of(action)] =
-      direction.group->start_send(result.data, result.bytes(), direction.to);
+      direction.group->start_send(result.data, message_bytes(action, result), direction.to);
 }
 
 void PipelineExchange::finish() {

@@ -11,7 +11,8 @@
 
 namespace dettax {
 
-// What neighbouring stages send each other: the residual stream to the next one, its gradient to the one before; with several chunks a
+// What neighbouring stages send each other: the residual stream, with load-balance losses behind it, to the next one, its gradient to
+// the one before; with several chunks a
 // stage the last stage and the first are neighbours too. Each direction has a communicator of its own, in which messages come in the
 // order in which they are needed, since all stages pass the same sequence of micro-batches and chunks. Nobody waits for a message to
 // be taken before its memory is needed again, so that no circle of waiting can form. With one stage nothing here does anything.
@@ -50,6 +51,8 @@ class PipelineExchange {
   size_t place_of(size_t action) const;
   Tensor input_of(size_t action) const;
   Tensor result_of(size_t action) const;
+  // With what goes with it.
+  int64_t message_bytes(size_t action, const Tensor& message) const;
   void ask(Direction& direction);
   bool may_ask_ahead(const Direction& direction, size_t action);
 

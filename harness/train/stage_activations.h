@@ -24,6 +24,9 @@ class StageActivations {
   // Behind its last layer.
   const Tensor& output(int chunk, int64_t micro_batch) const;
   const Tensor& d_residual(int64_t gradients) const;
+  // The load-balance losses behind a stream in front of or behind a chunk; empty where the model has none.
+  Tensor losses_behind(const Tensor& stream) const;
+  int64_t losses_bytes() const { return losses_ * static_cast<int64_t>(sizeof(float)); }
   static constexpr int64_t kGradientsInAPipeline = 3;
 
   // What belongs to no micro-batch.
@@ -46,6 +49,7 @@ class StageActivations {
   const Slot& slot(int chunk, int64_t micro_batch) const;
 
   Arena arena_;
+  int64_t losses_ = 0;  // that go with a stream
   Activations shared_;
   std::vector<ChunkMemory> chunks_;
   std::vector<Tensor> d_residual_;

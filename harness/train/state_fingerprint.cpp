@@ -70,7 +70,8 @@ std::vector<Fingerprint> fingerprint_state(const StateShards& shards, Device& de
   const std::vector<bool> all(values.size(), true);
   if (shards.over_replicas) sum_over(shards.mesh.replicas(), values, all);
   sum_over(shards.mesh.tensor(), values, cut);
-  sum_over(shards.mesh.expert(), values, of_experts);
+  // Replicas of dense layers are all that share experts, and more.
+  if (!shards.over_replicas) sum_over(shards.mesh.expert(), values, of_experts);
   sum_over(shards.mesh.pipeline(), values, all);
   return values;
 }

@@ -33,10 +33,10 @@ std::vector<bool> bucket_starts(const ModelLayout& layout, const StorageShape& s
 
 StoragePlan plan_storage(const ModelLayout& layout, const StorageShape& shape) {
   StoragePlan plan;
-  const int64_t unit = kLine * shape.shards;
   int64_t at = 0;
   const auto close = [&] {
     if (plan.buckets.empty()) return;
+    const int64_t unit = kLine * shape.shards_of(plan.buckets.back()).count;
     at = plan.buckets.back().begin + rounded_up(at - plan.buckets.back().begin, unit);
     plan.buckets.back().end = at;
   };

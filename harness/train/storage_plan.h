@@ -10,19 +10,29 @@ namespace dettax {
 // Neighbours in the storage that go over the wire in one piece.
 struct Bucket {
   int64_t begin = 0, end = 0;  // floats; with shards, a multiple of them apart
-  bool of_experts = false;     // added over the ranks that hold the same experts
+  bool of_experts = false;     // added, and sharded, over the ranks that hold the same experts
+};
+
+// A bucket is cut into as many parts, of which this rank owns one.
+struct Shards {
+  int count = 1, index = 0;
 };
 
 // What is asked of the storage of a rank's parameters.
 struct StorageShape {
   int copies = 1;      // gradients of the whole model alive at once
   bool apart = false;  // the two uses of a tied table keep their gradients apart until the end
-  bool table_alone = false;   // the token table has a bucket of its own, so that its shards are the
-                              // same on every stage of a pipeline that holds it
-  int shards = 1, shard = 0;  // each bucket is cut into as many parts, of which this rank owns one
+  bool table_alone = false;  // the token table has a bucket of its own, so that its shards are the
+                             // same on every stage of a pipeline that holds it
+  Shards shards = {};
   bool experts_apart = false;  // in buckets of their own, since other ranks hold the same
+  Shards expert_shards = {};   // of those
   bool shard_weights =
-      false;  // and of the weights it holds no more than that; buckets are layers then
+      false;  // of the weights it holds no more than its shards; no bucket spans two layers then
+
+  const Shards& shards_of(const Bucket& bucket) const {
+    return bucket.of_experts ? expert_shards : shards;
+  }
 };
 
 // Where parameters lie: in the order of the layout, each from a cache line on, gaps zero. Weights, gradients and moments lie alike; the

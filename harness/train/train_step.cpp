@@ -66,8 +66,11 @@ StorageShape storage_shape(const Case& planned, const Knobs& knobs, const Gradie
   shape.apart = tied_uses_apart(planned, knobs);
   shape.table_alone = planned.model.tied_head && planned.layout.pp > 1;
   if (planned.layout.zero_stage == 0) return shape;
-  shape.shards = mesh.replicas().size();
-  shape.shard = mesh.replicas().rank();
+  const auto over = [](const Communicator& replicas) {
+    return Shards{replicas.size(), replicas.rank()};
+  };
+  shape.shards = over(mesh.replicas());
+  shape.expert_shards = over(mesh.expert_replicas());
   shape.shard_weights = planned.layout.zero_stage == 3;
   return shape;
 }

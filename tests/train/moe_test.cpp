@@ -8,41 +8,19 @@
 #include <gtest/gtest.h>
 
 #include "layout_runs.h"
+#include "moe_cases.h"
 
 namespace dettax {
 namespace {
 
 using namespace testing_support;  // NOLINT(google-build-using-namespace)
 
-Case base_case(Model model) {
-  Case planned = small_case(model);
-  planned.batch = {1, 8, 12};
-  planned.optimizer.learning_rate = 0.01;
-  planned.optimizer.epsilon = 0.01;  // gradients that are rounding alone must not become steps
-  return planned;
-}
-
-std::vector<Case> cases() {
-  Model shared = small_moe();  // a dense layer, then one with a shared expert
-  shared.name = "shared";
-  shared.moe->shared_experts = 1;
-  shared.moe->first_layer = 1;
-  Model balanced = small_moe();
-  balanced.name = "balanced";
-  balanced.moe->routing = Routing::balanced;
-  Model dropping = small_moe();
-  dropping.name = "dropping";
-  dropping.moe->capacity_factor = 0.75;
-  dropping.moe->normalised = false;
-  return {base_case(small_moe()), base_case(shared), base_case(balanced), base_case(dropping)};
-}
-
 const Layout kLayouts[] = {
     {.dp = 2},          {.dp = 2, .ep = 2},         {.dp = 4, .ep = 2},
     {.dp = 4, .ep = 4}, {.dp = 2, .zero_stage = 1}, {.dp = 2, .zero_stage = 3}};
 
 TEST(ExpertLayouts, TrainTheModelThatOneRankTrains) {
-  for (const Case& planned : cases()) {
+  for (const Case& planned : expert_cases()) {
     const auto expected = whole_steps(planned, deterministic(), 3);
     for (const Layout& layout : kLayouts) {
       for (const Mode& mode : {fast(), deterministic(), invariant()}) {
@@ -56,7 +34,7 @@ TEST(ExpertLayouts, TrainTheModelThatOneRankTrains) {
 }
 
 TEST(ExpertLayouts, StartFromTheWeightsOfOneRank) {
-  for (const Case& planned : cases()) {
+  for (const Case& planned : expert_cases()) {
     const Log expected = record(planned, deterministic(), 0).front();
     for (const Layout& layout : kLayouts) {
       for (const Log& log : record(on_layout(planned, layout), deterministic(), 0))
@@ -75,7 +53,7 @@ Log state_of(const Log& log) {
 
 TEST(ExpertLayouts, AllRanksReportOneState) {
   for (const Mode& mode : {fast(), deterministic(), invariant()}) {
-    const auto logs = record(on_layout(cases()[0], {.dp = 4, .ep = 2}), mode, 2);
+    const auto logs = record(on_layout(expert_cases()[0], {.dp = 4, .ep = 2}), mode, 2);
     for (const Log& log : logs)
       EXPECT_EQ(first_difference(state_of(logs.front()), state_of(log)), "") << mode.name;
   }
@@ -83,25 +61,27 @@ TEST(ExpertLayouts, AllRanksReportOneState) {
 
 // The twin: an expert's weight that is one unit in the last place off is in the state of every rank that counts it.
 TEST(ExpertLayouts, TheStateShowsOneUnitInTheLastPlaceOfOneExpert) {
-  train_on_ranks(on_layout(cases()[0], {.dp = 2, .ep = 2}), deterministic(), [](RankRun& rank) {
-    const auto state = [&] {
-      std::vector<Fingerprint> found;
-      rank.train.fingerprint([&](std::string_view, const Fingerprint& f) { found.push_back(f); });
-      return found;
-    };
-    rank.train.reset(1);
-    const auto expected = state();
-    EXPECT_EQ(state(), expected);
-    for (const TrainStep::Parameter& p : rank.train.parameters()) {
-      if (rank.communicator.rank() == 1 && p.name == "layer1.moe.experts.down.weight")
-        p.value.f32()[0] = std::nextafter(p.value.f32()[0], 1.0F);
-    }
-    EXPECT_NE(state(), expected);
-  });
+  train_on_ranks(
+      on_layout(expert_cases()[0], {.dp = 2, .ep = 2}), deterministic(), [](RankRun& rank) {
+        const auto state = [&] {
+          std::vector<Fingerprint> found;
+          rank.train.fingerprint(
+              [&](std::string_view, const Fingerprint& f) { found.push_back(f); });
+          return found;
+        };
+        rank.train.reset(1);
+        const auto expected = state();
+        EXPECT_EQ(state(), expected);
+        for (const TrainStep::Parameter& p : rank.train.parameters()) {
+          if (rank.communicator.rank() == 1 && p.name == "layer1.moe.experts.down.weight")
+            p.value.f32()[0] = std::nextafter(p.value.f32()[0], 1.0F);
+        }
+        EXPECT_NE(state(), expected);
+      });
 }
 
 TEST(ExpertLayouts, TheComparisonSeesOneExpertOffByAPercent) {
-  const Case planned = on_layout(cases()[0], {.dp = 2, .ep = 2});
+  const Case planned = on_layout(expert_cases()[0], {.dp = 2, .ep = 2});
   const auto expected = whole_steps(planned, deterministic(), 2);
   const auto off = whole_steps(planned, deterministic(), 2, [](RankRun& rank) {
     for (const TrainStep::Parameter& p : rank.train.parameters()) {
@@ -114,19 +94,10 @@ TEST(ExpertLayouts, TheComparisonSeesOneExpertOffByAPercent) {
 
 // --- bits ---------------------------------------------------------------------------------------------------------
 
-// Enough tokens for threads to race for rows.
-Case racing_case(const Layout& layout) {
-  Case planned = small_case(small_moe());
-  planned.model.context = 256;
-  planned.layout = layout;
-  planned.batch = {4, 4 * layout.dp, 256};
-  return planned;
-}
-
 TEST(Experts, RepeatTheirBits) {
   for (const Layout& layout : {Layout{}, {.dp = 2}, {.dp = 2, .ep = 2}}) {
     for (const Mode& mode : {deterministic(), invariant()})
-      EXPECT_EQ(difference_between_runs(racing_case(layout), mode, 5), "") << to_string(layout);
+      EXPECT_EQ(difference_between_runs(racing_experts(layout), mode, 5), "") << to_string(layout);
   }
 }
 
@@ -136,7 +107,7 @@ TEST(Experts, AtomicClaimsChangeTheOrderOfRows) {
   mode.knobs.moe = Order::arrival;
   mode.knobs.dynamic_schedule = true;
   for (const Layout& layout : {Layout{}, {.dp = 2, .ep = 2}})
-    EXPECT_EQ(difference_in_the_end(racing_case(layout), mode),
+    EXPECT_EQ(difference_in_the_end(racing_experts(layout), mode),
               "forward/layer0/expert_permute slots");
 }
 
@@ -155,7 +126,7 @@ Case split(Case planned, const Layout& layout, int64_t micro) {
 }
 
 TEST(Experts, InvariantBitsDependNeitherOnMicroBatchesNorOnRanks) {
-  for (const Case& c : cases()) {
+  for (const Case& c : expert_cases()) {
     const Case planned = eight_samples(c.model);
     const Log whole = layout_free(record(planned, invariant(), 2));
     for (const Case& other :
@@ -168,7 +139,7 @@ TEST(Experts, InvariantBitsDependNeitherOnMicroBatchesNorOnRanks) {
 
 // The gradient norm, and with it a clipped update, is a sum over the ranks that share experts and none that the mode fixes.
 TEST(Experts, InvariantGradientsDoNotDependOnWhoHoldsExperts) {
-  for (const Case& c : cases()) {
+  for (const Case& c : expert_cases()) {
     const Case planned = eight_samples(c.model);
     const WholeStep whole = whole_steps(planned, invariant(), 1).front();
     for (const Case& other :
@@ -194,7 +165,7 @@ TEST(Experts, OrderedBitsDependOnMicroBatchesAndRanks) {
 // --- learning -----------------------------------------------------------------------------------------------------
 
 TEST(Experts, TheLossFalls) {
-  for (const Case& base : cases()) {
+  for (const Case& base : expert_cases()) {
     Case planned = on_layout(base, {.dp = 2, .ep = 2});
     planned.batch = {4, 8, 24};
     planned.optimizer = {};
@@ -210,7 +181,7 @@ TEST(Experts, TheLossFalls) {
 
 TEST(Experts, RoundedPrecisionsTrainThem) {
   for (const Precision precision : {Precision::tf32, Precision::bf16, Precision::fp8_cs}) {
-    Case planned = on_layout(cases()[1], {.dp = 2, .ep = 2});
+    Case planned = on_layout(expert_cases()[1], {.dp = 2, .ep = 2});
     const auto expected = whole_steps(planned, deterministic(), 1);
     planned.precision = precision;
     const auto found = whole_steps(planned, deterministic(), 1);

@@ -201,7 +201,8 @@ TEST(Buckets, AreCutIntoEqualShardsOfWholeCacheLines) {
   const ModelLayout layout = make_model_layout(model, whole_model(model));
   for (const int shards : {1, 2, 3, 7}) {
     for (const bool by_layer : {false, true}) {
-      const StoragePlan plan = plan_storage(layout, {.shards = shards, .shard_weights = by_layer});
+      const StoragePlan plan =
+          plan_storage(layout, {.shards = {shards, 0}, .shard_weights = by_layer});
       EXPECT_EQ(plan.buckets.size(), by_layer ? 4U : 1U);  // tables, two layers, norm and head
       for (const Bucket& bucket : plan.buckets)
         EXPECT_EQ((bucket.end - bucket.begin) % (16 * shards), 0);
@@ -292,6 +293,22 @@ TEST(MemoryEstimate, IsWhatTheTrainerAllocates) {
   cases.push_back(small_case(small_moe()));
   cases.back().layout = {.dp = 2, .zero_stage = 3};
   cases.back().batch = {2, 4, 12};
+  for (const Layout& layout :
+       {Layout{.pp = 2}, Layout{.dp = 2, .pp = 2, .ep = 2, .zero_stage = 1},
+        Layout{.pp = 2, .vp = 2, .schedule = PipelineSchedule::interleaved},
+        Layout{.dp = 2, .ep = 2, .zero_stage = 3}, Layout{.dp = 4, .ep = 2, .zero_stage = 3},
+        Layout{.recompute = Recompute::selective}, Layout{.recompute = Recompute::full},
+        Layout{.dp = 2, .pp = 2, .ep = 2, .recompute = Recompute::full},
+        Layout{.dp = 2, .cp = 2, .ep = 2}, Layout{.dp = 2, .tp = 2, .ep = 2, .zero_stage = 1},
+        Layout{.tp = 2, .sequence_parallel = true}}) {
+    for (const int shared : {0, 1}) {
+      Case& experts = cases.emplace_back(small_case(small_moe()));
+      experts.model.layers = 4;
+      experts.model.moe->shared_experts = experts.model.moe->first_layer = shared;
+      experts.layout = layout;
+      experts.batch = {1, 8, 12};
+    }
+  }
   for (Case& planned : cases) planned.topology.ranks_per_node = planned.layout.ranks();
   for (const Case& planned : cases) {
     for (Mode mode : {fast(), deterministic(), invariant()}) {

@@ -2,6 +2,7 @@
 // expert_plan_arrival.cpp.
 
 #include <algorithm>
+#include <utility>
 
 #include "harness/device/cpu/checks.h"
 #include "harness/device/cpu/cpu_ops.h"
@@ -10,34 +11,42 @@
 namespace dettax {
 namespace {
 
-// Of each sample: how often each expert was chosen, and for each choice its number among them or -1
-// beyond the capacity.
+// Of each sample: how often each expert was chosen, and for each choice its number among those kept or -1 beyond the capacity. How
+// many are kept goes where the segments will be.
 void number_choices(Team& team, const PlanExperts& call, const Placement& p, int32_t* counts) {
   const int32_t capacity = call.capacity > 0 ? static_cast<int32_t>(call.capacity) : INT32_MAX;
+  int32_t* kept = call.plan.segments.i32();
   team.parallel_for(p.samples, 1, false, [&](int64_t begin, int64_t end, int) {
     const int64_t choices = p.tokens_per_sample * p.choices;
     for (int64_t s = begin; s < end; ++s) {
       int32_t* count = counts + s * p.expert_count;
       std::fill_n(count, p.expert_count, 0);
-      for (int64_t i = s * choices; i < (s + 1) * choices; ++i) {
-        const int32_t expert = p.experts[i];
-        require(expert >= 0 && expert < p.expert_count, "plan_experts (expert)");
-        const int32_t number = count[expert]++;
-        p.slots[i] = number < capacity ? number : -1;
-      }
+      for (int64_t e = 0; e < p.expert_count; ++e) kept[e * (p.samples + 1) + s] = 0;
+      int32_t* first = call.before ? call.before.i32() + 2 * s * p.expert_count : nullptr;
+      const auto number_half = [&](int64_t from, int64_t to, int32_t* before) {
+        for (int64_t i = from; i < to; ++i) {
+          const int32_t expert = p.experts[i];
+          require(expert >= 0 && expert < p.expert_count, "plan_experts (expert)");
+          ++count[expert];
+          int32_t& number = kept[expert * (p.samples + 1) + s];
+          const int32_t place = before == nullptr ? number : before[expert]++;
+          p.slots[i] = place < capacity ? number++ : -1;
+        }
+      };
+      const int64_t middle = s * choices + p.tokens_per_sample / 2 * p.choices;
+      number_half(s * choices, middle, first);
+      number_half(middle, (s + 1) * choices, first == nullptr ? first : first + p.expert_count);
     }
   });
 }
 
-// Returns the number of rows.
-int32_t lay_out_segments(const PlanExperts& call, const Placement& p, const int32_t* counts) {
+// From how many of each there are; returns the number of rows.
+int32_t lay_out_segments(const PlanExperts& call, const Placement& p) {
   int32_t* segments = call.plan.segments.i32();
   int32_t row = 0;
   for (int64_t e = 0; e < p.expert_count; ++e) {
     for (int64_t s = 0; s < p.samples; ++s) {
-      segments[e * (p.samples + 1) + s] = row;
-      const int64_t count = counts[s * p.expert_count + e];
-      row += static_cast<int32_t>(call.capacity > 0 ? std::min(count, call.capacity) : count);
+      row += std::exchange(segments[e * (p.samples + 1) + s], row);
     }
     segments[e * (p.samples + 1) + p.samples] = row;
   }
@@ -67,10 +76,11 @@ void CpuOps::plan_experts(const PlanExperts& call) {
   const int64_t choices = call.experts.count();
   require(tokens % samples == 0 && plan.slots.count() == choices &&
               plan.sources.count() == choices && plan.segments.rows() == p.expert_count &&
-              plan.segments.columns() == samples + 1,
+              plan.segments.columns() == samples + 1 &&
+              (!call.before || call.before.count() == 2 * samples * p.expert_count),
           "plan_experts");
   number_choices(team_, call, p, plan.counts.i32());
-  const int32_t rows = lay_out_segments(call, p, plan.counts.i32());
+  const int32_t rows = lay_out_segments(call, p);
   std::fill(p.sources + rows, p.sources + choices, -1);
   if (call.sum.order == Order::arrival) {
     place_on_arrival(team_, p, call.sum.dynamic_schedule);

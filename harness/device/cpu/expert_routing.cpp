@@ -68,6 +68,11 @@ void choose_largest(const float* p, std::vector<bool>& taken, int32_t* experts, 
   }
 }
 
+// Tokens of a sample, wherever they are.
+int64_t tokens_of_sample(int64_t all, int64_t rows, const Tensor& counts) {
+  return all > 0 ? all : rows / counts.rows();
+}
+
 void choose_in_turn(int64_t token, int64_t expert_count, int32_t* experts, int64_t choices) {
   for (int64_t k = 0; k < choices; ++k) {
     experts[k] = static_cast<int32_t>((token * choices + k) % expert_count);
@@ -83,8 +88,7 @@ float chosen_sum(const float* p, const int32_t* experts, int64_t choices) {
 // f_e of each sample: its choices of e over those that an even load would be.
 std::vector<float> loads(const Tensor& counts, int64_t tokens, int64_t choices, double scale) {
   const int64_t experts = counts.columns();
-  const double even =
-      static_cast<double>(tokens / counts.rows() * choices) / static_cast<double>(experts);
+  const double even = static_cast<double>(tokens * choices) / static_cast<double>(experts);
   std::vector<float> load(static_cast<size_t>(counts.count()));
   for (size_t i = 0; i < load.size(); ++i) {
     load[i] = static_cast<float>(scale * static_cast<double>(counts.i32()[i]) / even);
@@ -113,7 +117,7 @@ void CpuOps::route_tokens(const RouteTokens& call) {
       softmax(p, static_cast<size_t>(expert_count));
       int32_t* experts = call.experts.i32() + r * choices;
       if (call.balanced) {
-        choose_in_turn(r % tokens, expert_count, experts, choices);
+        choose_in_turn(call.places.position(r % tokens, tokens), expert_count, experts, choices);
       } else {
         choose_largest(p, taken, experts, choices);
       }
@@ -131,7 +135,8 @@ void CpuOps::balance_loss(const BalanceLoss& call) {
               rows % call.counts.rows() == 0,
           "balance_loss");
   const int64_t tokens = rows / call.counts.rows();
-  const std::vector<float> load = loads(call.counts, rows, call.choices, call.scale);
+  const std::vector<float> load = loads(
+      call.counts, tokens_of_sample(call.tokens, rows, call.counts), call.choices, call.scale);
   const auto dot = HWY_DYNAMIC_DISPATCH(dot_row);
   float* losses = call.losses.f32();
   const float* p = call.probabilities.f32();
@@ -153,7 +158,8 @@ void CpuOps::route_tokens_backward(const RouteTokensBackward& call) {
               rows % call.counts.rows() == 0,
           "route_tokens_backward");
   const int64_t tokens = rows / call.counts.rows();
-  const std::vector<float> load = loads(call.counts, rows, choices, call.balance_scale);
+  const std::vector<float> load = loads(
+      call.counts, tokens_of_sample(call.tokens, rows, call.counts), choices, call.balance_scale);
   const auto kernel = HWY_DYNAMIC_DISPATCH(softmax_backward_row);
   team_.parallel_for(rows, kGrain, false, [&](int64_t begin, int64_t end, int) {
     std::vector<float> dp(static_cast<size_t>(expert_count));
