@@ -8,7 +8,14 @@ namespace dettax {
 // Counter-based random numbers (Philox 4x32-10, from Random123): a value depends on the key and the
 // counter alone, never on which thread or rank asks, or on how many were drawn before. Every use
 // has a purpose of its own, so that streams never overlap.
-enum class RandomPurpose : uint32_t { init = 1, data = 2, dropout = 3, schedule = 4, test = 5, analysis = 6 };
+enum class RandomPurpose : uint32_t {
+  init = 1,
+  data = 2,
+  dropout = 3,
+  schedule = 4,
+  test = 5,
+  analysis = 6
+};
 
 struct RandomKey {
   uint64_t seed = 0;

@@ -127,11 +127,12 @@ struct Optimizer {
 // A fault put in on purpose, to test the harness and to calibrate it. A record of a case with
 // injections says so.
 struct Injection {
-  std::string kind;  // slow | delay (each op of its name takes longer) | crash | hang | nan | nan_once (strikes once, not in replays)
-                     // | reorder (an op's sums end as in another order, another one in every run)
-                     // | reorder_collectives (so do the reductions over ranks, on all ranks alike)
-                     // | no_deterministic_version (the op refuses, as a framework's would)
-  std::string arm;   // the arm it applies to; empty: every arm
+  std::string
+      kind;  // slow | delay (each op of its name takes longer) | crash | hang | nan | nan_once (strikes once, not in replays)
+             // | reorder (an op's sums end as in another order, another one in every run)
+             // | reorder_collectives (so do the reductions over ranks, on all ranks alike)
+             // | no_deterministic_version (the op refuses, as a framework's would)
+  std::string arm;  // the arm it applies to; empty: every arm
   int rank = 0;
   int64_t step = 0;    // counted from the start of the process' measuring or of a ledger; for nan,
                        // crash and hang; for slow and reorder the first of many

@@ -78,7 +78,9 @@ TEST(Compare, OfARunWithItselfShowsNoChange) {
   const Outcome same = run_program(folder.path(), "compare latest latest");
   // The tiny suite's own noise may be more than a comparison can look through.
   EXPECT_THAT(same.exit_code, AnyOf(0, 3)) << same.out << same.err;
-  EXPECT_THAT(same.out, HasSubstr("reproducible as before, and both records have the same digest of its ledger"));
+  EXPECT_THAT(
+      same.out,
+      HasSubstr("reproducible as before, and both records have the same digest of its ledger"));
 }
 
 TEST(Run, AModeThatClaimsMoreThanItKeepsEndsWithFive) {

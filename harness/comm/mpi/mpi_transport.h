@@ -19,7 +19,7 @@ enum MpiTag : int { kPart = 1, kSum, kMessage, kStamp, kMessageStamp };
 inline constexpr auto kFloat = static_cast<int64_t>(sizeof(float));
 // Vectors are summed in pieces, so that one is on its way while the other is added.
 inline constexpr int64_t kPiece = 128 * 1024;  // floats
-inline constexpr int64_t kDepth = 4;          // pieces on their way
+inline constexpr int64_t kDepth = 4;           // pieces on their way
 
 // The ways of a group over MPI. Reductions are in mpi_reduce.cpp, messages in mpi_message.cpp.
 class MpiTransport : public Transport {
