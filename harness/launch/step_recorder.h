@@ -16,7 +16,9 @@ class StepRecorder : public OpListener {
   // `steps` of at most `ops_per_step` ops fit until take().
   StepRecorder(int rank, int world_size, size_t steps, size_t ops_per_step);
 
-  void begin_step(int64_t index) { recorder_.begin_step(index); }
+  // The steps that follow do not join those before: between them the rank did something else.
+  void begin_block() { ++next_step_; }
+  void begin_step() { recorder_.begin_step(next_step_++); }
   void end_step() { recorder_.end_step(); }
   void on_op(const char* path) override;
   void on_idle() override { lane_.leave(); }
@@ -33,6 +35,7 @@ class StepRecorder : public OpListener {
   const int rank_, world_size_;
   HostRecorder recorder_;
   HostLane& lane_;
+  int64_t next_step_ = 0;
   std::unordered_map<const char*, Place> places_;
 };
 

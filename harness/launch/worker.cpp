@@ -182,7 +182,7 @@ Reply RequestHandler::Worker::timed_steps(int count, bool recorded) {
     context.communicator->barrier();  // all are awake before the first step is timed
     for (int i = 0; i < count; ++i) {
       StepResult result;
-      if (recorded) context.recorder->begin_step(context.train->steps_done());
+      if (recorded) context.recorder->begin_step();
       times.push_back(timed_step(context, result));
       if (recorded) context.recorder->end_step();
       if (result.finite) continue;
@@ -235,6 +235,7 @@ Reply RequestHandler::Worker::handle(const request::Profile& profile) {
   std::vector<std::unique_ptr<Listening>> listening(static_cast<size_t>(pool().size()));
   pool().run([&](RankContext& context) {
     if (!context.recorder) make_recorder(context, spec_.planned.layout.ranks());
+    context.recorder->begin_block();
     listening[context.index] = std::make_unique<Listening>(context);
   });
   return timed_steps(profile.count, true);

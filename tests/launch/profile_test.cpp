@@ -69,6 +69,16 @@ TEST_F(Profile, RecordsEveryRankOpByOp) {
   EXPECT_THAT(step_windows(collect_traces(*group, folder_.path() / "again").at(1)), SizeIs(2));
 }
 
+TEST_F(Profile, WhatLiesBetweenBlocksBelongsToNoStep) {
+  const auto group = start("deterministic");
+  group->profile_steps(2);
+  group->profile_steps(1);
+  const auto windows = step_windows(collect_traces(*group, folder_.path() / "traces").at(0));
+  ASSERT_THAT(windows, SizeIs(3));
+  EXPECT_EQ(windows[0].end_ns, windows[1].start_ns);
+  EXPECT_LT(windows[1].end_ns, windows[2].start_ns);
+}
+
 TEST_F(Profile, StepsThatAreNotRecordedLeaveNothing) {
   const auto group = start("deterministic");
   group->profile_steps(1);
