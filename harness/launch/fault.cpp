@@ -168,8 +168,8 @@ void OpDelays::listen(TrainStep& step, OpListener* behind) {
   step.listen(delays_.empty() ? behind : this);
 }
 
-void OpDelays::on_op(const char* path) {
-  if (behind_ != nullptr) behind_->on_op(path);
+void OpDelays::on_op(const char* path, OpKind kind) {
+  if (behind_ != nullptr) behind_->on_op(path, kind);
   const auto start = std::chrono::steady_clock::now();
   double seconds = 0;
   for (const Injection& delay : delays_) {

@@ -61,7 +61,7 @@ class OpDelays : public OpListener {
   OpDelays(const ArmSpec& spec, int rank);
   // From now on this step's ops are as long as the case wants them, and `behind` (or nobody) hears of them, the delay included.
   void listen(TrainStep& step, OpListener* behind);
-  void on_op(const char* path) override;
+  void on_op(const char* path, OpKind kind) override;
   void on_idle() override;
 
  private:

@@ -20,23 +20,18 @@ class StepRecorder : public OpListener {
   void begin_block() { ++next_step_; }
   void begin_step() { recorder_.begin_step(next_step_++); }
   void end_step() { recorder_.end_step(); }
-  void on_op(const char* path) override;
+  void on_op(const char* path, OpKind kind) override;
   void on_idle() override { lane_.leave(); }
 
   // All since the last take, ready for export.
   Trace take();
 
  private:
-  struct Place {
-    uint32_t path;
-    Category category;
-  };
-
   const int rank_, world_size_;
   HostRecorder recorder_;
   HostLane& lane_;
   int64_t next_step_ = 0;
-  std::unordered_map<const char*, Place> places_;
+  std::unordered_map<const char*, uint32_t> places_;  // of the trace's paths
 };
 
 }  // namespace dettax

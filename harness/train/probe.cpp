@@ -74,6 +74,32 @@ constexpr std::array<std::string_view, kOpCount> kOpNames{"data",
 
 }  // namespace
 
+OpKind kind_of(Op op) {
+  switch (op) {
+    case Op::expert_counts:
+    case Op::router_agreement:
+    case Op::expert_dispatch:
+    case Op::expert_combine:
+    case Op::tensor_all_reduce:
+    case Op::sequence_all_gather:
+    case Op::sequence_reduce_scatter:
+    case Op::vocabulary_maxima:
+    case Op::vocabulary_sums:
+    case Op::sequence_gradients:
+    case Op::context_exchange:
+    case Op::weight_gather:
+    case Op::bucket:
+    case Op::tied_table:
+    case Op::pipeline_receive:
+    case Op::pipeline_send:
+      return OpKind::communication;
+    case Op::memory_fill:
+      return OpKind::fill;
+    default:
+      return OpKind::compute;
+  }
+}
+
 std::string op_path(Phase phase, int64_t layer, Op op) {
   std::string path(kPhaseNames[static_cast<size_t>(phase)]);
   if (layer != kNoLayer) path += "/layer" + std::to_string(layer);
@@ -100,7 +126,7 @@ void Probe::begin(Phase phase, int64_t layer, Op op) {
   const std::string& path = paths_[static_cast<size_t>(row * kOpCount + static_cast<int64_t>(op))];
   current_.store(path.c_str(), std::memory_order_relaxed);
   issued_.fetch_add(1, std::memory_order_relaxed);
-  if (listener_ != nullptr) listener_->on_op(path.c_str());
+  if (listener_ != nullptr) listener_->on_op(path.c_str(), kind_of(op));
   if (!observed()) return;
   full_path_ = prefix_ + path;
   if (observer_ != nullptr) observer_->on_op(full_path_);

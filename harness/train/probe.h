@@ -82,6 +82,8 @@ enum class Op {
   pipeline_send,
 };
 inline constexpr int kOpCount = static_cast<int>(Op::pipeline_send) + 1;
+// Of ops that also sum what they then exchange (loss, gradient norm), what most of them is.
+OpKind kind_of(Op op);
 inline constexpr int kNoLayer = -1;
 
 // phase/layer/op, as observers see it but for the micro-batch.
