@@ -14,13 +14,9 @@
 namespace dettax {
 namespace {
 
-std::string signed_time(double seconds) {
-  return (seconds < 0 ? "-" : "+") + format_seconds(std::abs(seconds));
-}
-
 std::string interval_text(const AttributedTime& time) {
   if (!time.delta) return "no interval";
-  return "[" + signed_time(time.delta->low) + ", " + signed_time(time.delta->high) + "]";
+  return "[" + signed_seconds(time.delta->low) + ", " + signed_seconds(time.delta->high) + "]";
 }
 
 std::string share_text(double seconds, double of) {
@@ -52,7 +48,7 @@ void write_head(std::ostream& out, const Attribution& attribution, const TableSt
       << steps_text(attribution.fast) << ")  deterministic "
       << format_seconds(step.deterministic_seconds) << " (" << steps_text(attribution.deterministic)
       << ")\n";
-  out << paint("difference " + signed_time(step.delta_seconds), Colour::bold, style.colour);
+  out << paint("difference " + signed_seconds(step.delta_seconds), Colour::bold, style.colour);
   if (step.fast_seconds > 0)
     out << " (" << format_signed_percent(step.delta_seconds / step.fast_seconds) << ")";
   out << "  "
@@ -64,7 +60,7 @@ void write_head(std::ostream& out, const Attribution& attribution, const TableSt
 std::vector<Grid::Cell> time_cells(const AttributedTime& time, double total, Colour colour) {
   return {{format_seconds(time.fast_seconds)},
           {format_seconds(time.deterministic_seconds)},
-          {signed_time(time.delta_seconds), colour},
+          {signed_seconds(time.delta_seconds), colour},
           {share_text(time.delta_seconds, total)},
           {interval_text(time)}};
 }
@@ -108,8 +104,8 @@ void write_mechanisms(std::ostream& out, const Attribution& attribution, const T
   grid.write(out, 0, style.colour);
   if (attribution.distortion_seconds)
     out << "outside of the profiler the difference is "
-        << signed_time(total + *attribution.distortion_seconds) << ": profiling changed it by "
-        << signed_time(-*attribution.distortion_seconds) << "\n";
+        << signed_seconds(total + *attribution.distortion_seconds) << ": profiling changed it by "
+        << signed_seconds(-*attribution.distortion_seconds) << "\n";
 }
 
 std::string path_text(const AttributionRow& row) {

@@ -18,16 +18,6 @@ using Cell = Grid::Cell;
 constexpr size_t kPathsShown = 8;
 constexpr size_t kBarWidth = 24;
 
-std::string signed_seconds(double seconds) {
-  return (seconds < 0 ? "-" : "+") + format_seconds(std::abs(seconds));
-}
-
-double whole(const KnobCost& cost) {
-  double sum = cost.recording_seconds;
-  for (const double cell : cost.cells) sum += cell;
-  return sum;
-}
-
 std::string interval_of(const std::optional<Estimate>& seconds) {
   if (!seconds) return "none";
   return fmt::format("[{}, {}]", signed_seconds(seconds->low), signed_seconds(seconds->high));
@@ -116,7 +106,7 @@ Grid ablation_grid(const Ablation& ablation) {
     std::vector<Cell> row = {{cost->knob, colour}};
     for (const size_t i : shown) row.push_back({signed_seconds(cost->cells[i])});
     row.push_back({signed_seconds(cost->recording_seconds)});
-    row.push_back({signed_seconds(whole(*cost)), colour});
+    row.push_back({signed_seconds(total_seconds(*cost)), colour});
     row.push_back({interval_of(cost->seconds)});
     rows.add(row);
   }
@@ -131,7 +121,7 @@ Grid waterfall_grid(const Ablation& ablation, double fast_seconds) {
   for (const KnobCost& cost : ablation.knobs) steps.push_back(&cost);
   steps.push_back(&ablation.interaction);
   for (const KnobCost* cost : steps) {
-    at += whole(*cost);
+    at += total_seconds(*cost);
     low = std::min(low, at);
     high = std::max(high, at);
   }
@@ -149,7 +139,7 @@ Grid waterfall_grid(const Ablation& ablation, double fast_seconds) {
   add("fast", fast_seconds, fast_seconds, '|');
   at = fast_seconds;
   for (const KnobCost* cost : steps) {
-    const double next = at + whole(*cost);
+    const double next = at + total_seconds(*cost);
     add(cost->knob, at, next, next >= at ? '+' : '-');
     at = next;
   }
@@ -165,7 +155,7 @@ std::vector<std::string> ablation_words(const Ablation& ablation) {
     size_t knobs = 0;
     for (const KnobCost& cost : ablation.knobs) {
       if (cost.part != part) continue;
-      seconds += whole(cost);
+      seconds += total_seconds(cost);
       ++knobs;
     }
     if (knobs > 0) parts.push_back(fmt::format("{} {}", part, signed_seconds(seconds)));

@@ -52,6 +52,10 @@ std::string interval(const Estimate& ratio) {
   return fmt::format("[{:+.2f}, {:+.2f}] %", 100 * (ratio.low - 1), 100 * (ratio.high - 1));
 }
 
+std::string signed_seconds(double seconds) {
+  return (seconds < 0 ? "-" : "+") + format_seconds(std::abs(seconds));
+}
+
 std::string time_interval(const Estimate& seconds) {
   if (!std::isfinite(seconds.low) || !std::isfinite(seconds.high)) return "unknown";
   const std::string low = format_seconds(seconds.low), high = format_seconds(seconds.high);

@@ -19,6 +19,7 @@ Colour colour_of(ExitCode code);
 std::string upper(std::string word);          // ASCII
 std::string percent(double ratio);            // 1.031 -> "+3.10 %"; "unknown" if it is not finite
 std::string interval(const Estimate& ratio);  // "[+2.10, +4.05] %"
+std::string signed_seconds(double seconds);   // "+1.20 ms"
 std::string time_interval(const Estimate& seconds);  // "[12.2, 12.4] ms"
 // "caught: gemm norm; not shown: collectives (one rank)"; empty if there are none.
 std::string control_words(const std::vector<KnobControl>& controls);

@@ -45,6 +45,9 @@ struct KnobCost {
   double recording_seconds = 0;  // seconds less the cells: what recording itself changed, and noise
 };
 
+// What its cells and recording_seconds add up to.
+double total_seconds(const KnobCost& cost);
+
 // The knobs that are enough for equal bits.
 struct SufficientSet {
   std::vector<std::string> knobs;

@@ -1,6 +1,7 @@
 #include "results/record.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace dettax {
 namespace {
@@ -20,6 +21,10 @@ const ArmResult* find_arm(const Record& record, std::string_view arm) {
 
 const ArmEvidence* find_evidence(const Record& record, std::string_view arm) {
   return find_by_arm(record.evidence.arms, arm);
+}
+
+double total_seconds(const KnobCost& cost) {
+  return std::accumulate(cost.cells.begin(), cost.cells.end(), cost.recording_seconds);
 }
 
 bool claims(const Record& record, std::string_view arm) {

@@ -13,18 +13,6 @@
 namespace dettax {
 namespace {
 
-const char* part_name(TaxPart part) {
-  switch (part) {
-    case TaxPart::ordering:
-      return "ordering";
-    case TaxPart::framework:
-      return "framework";
-    case TaxPart::opportunity:
-      return "opportunity";
-  }
-  return "";
-}
-
 void list_model_rows(std::ostream& out) {
   for (const std::string& name : list_models()) {
     const Model model = load_model(name);
@@ -66,7 +54,7 @@ void list_suite_rows(std::ostream& out) {
 void list_knob_rows(std::ostream& out) {
   for (const KnobInfo& info : knob_table()) {
     std::vector<std::string> values(info.values.begin(), info.values.end());
-    out << fmt::format("  {:<12} {:<12} {:<32} {}\n", info.name, part_name(info.part),
+    out << fmt::format("  {:<12} {:<12} {:<32} {}\n", info.name, part_word(info.part),
                        join(values, ", "), info.what);
   }
 }

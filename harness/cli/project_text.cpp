@@ -12,18 +12,6 @@
 namespace dettax {
 namespace {
 
-const char* part_word(TaxPart part) {
-  switch (part) {
-    case TaxPart::ordering:
-      return "ordering";
-    case TaxPart::framework:
-      return "framework";
-    case TaxPart::opportunity:
-      return "opportunity";
-  }
-  return "";
-}
-
 void write_step(std::ostream& out, const char* arm, const Projection& p) {
   out << fmt::format("  {:<14} {:>9} a step  {:>9} tokens/s  MFU {:>6}  memory {:>9}\n", arm,
                      format_seconds(p.step_seconds), format_count(p.tokens_per_second),

@@ -192,8 +192,6 @@ void CaseRunner::measure_arms() {
     if (arm.group) live.push_back(&arm);
   }
   MeasureSettings settings = suite_.measure;
-  const MeasureClock clock{
-      [] { return std::chrono::duration<double>(Clock::now().time_since_epoch()).count(); }};
   const auto on_progress = [&](const MeasureProgress& progress) {
     const double total = progress.elapsed_seconds + progress.remaining_seconds;
     const double share = total > 0 ? progress.elapsed_seconds / total : 0;
@@ -210,7 +208,8 @@ void CaseRunner::measure_arms() {
     groups.reserve(live.size());
     std::vector<TimedArm*> timed;
     for (Arm* arm : live) timed.push_back(&groups.emplace_back(*arm->group));
-    const Measurement measurement = measure(timed, settings, planned_.seed, clock, on_progress);
+    const Measurement measurement =
+        measure(timed, settings, planned_.seed, steady_clock(), on_progress);
     take(measurement, live);
     if (!measurement.failure) return;
     const ArmFailure& failure = *measurement.failure;

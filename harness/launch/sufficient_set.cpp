@@ -1,7 +1,6 @@
 #include "harness/launch/sufficient_set.h"
 
 #include <algorithm>
-#include <chrono>
 #include <fstream>
 #include <memory>
 #include <optional>
@@ -19,7 +18,7 @@ namespace {
 
 // In one group of processes, under stress; one more in another.
 constexpr int kRunsInProcess = 6;
-// Of timing the set, and of the whole search's evidence runs for each set that is tried.
+// Of the profile's budget, for timing the set that was found.
 constexpr double kTimingShare = 0.25;
 
 Ledger make_ledger(ArmGroup& group, const std::string& label, uint64_t stress,
@@ -86,12 +85,8 @@ std::optional<Estimate> time_against_fast(Launcher& launcher, const ArmSpec& spe
   TimedGroup a(*fast), b(*set);
   MeasureSettings settings = context.suite.measure;
   settings.budget_seconds = context.suite.profile.budget_seconds * kTimingShare;
-  const MeasureClock clock{[] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
-        .count();
-  }};
-  const Measurement measurement =
-      measure({&a, &b}, settings, spec.planned.seed, clock, [&](const MeasureProgress& progress) {
+  const Measurement measurement = measure(
+      {&a, &b}, settings, spec.planned.seed, steady_clock(), [&](const MeasureProgress& progress) {
         context.on_stage(fmt::format("timing {}, round {}", spec.arm, progress.round));
       });
   if (measurement.failure) throw Error(measurement.failure->kind, measurement.failure->message);

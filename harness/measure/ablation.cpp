@@ -138,8 +138,6 @@ class Matrix {
   std::vector<std::string> mechanisms_;
 };
 
-double whole(const KnobCost& cost) { return sum(cost.cells) + cost.recording_seconds; }
-
 void require_equal(double parts, double total, double scale, const std::string& what) {
   if (std::abs(parts - total) <= kRounding * std::max(scale, 1e-9)) return;
   throw Error(
@@ -186,16 +184,16 @@ Ablation ablate(const std::string& arm, const std::vector<Block>& fast, const Ab
   }
   out.interaction = matrix.row("interaction", "", left, left_cells);
   std::ranges::stable_sort(out.knobs, [](const KnobCost& a, const KnobCost& b) {
-    return std::abs(whole(a)) > std::abs(whole(b));
+    return std::abs(total_seconds(a)) > std::abs(total_seconds(b));
   });
   check_closes(out);
   return out;
 }
 
 void check_closes(const Ablation& ablation) {
-  double scale = std::abs(whole(ablation.total));
+  double scale = std::abs(total_seconds(ablation.total));
   for (const KnobCost& row : ablation.knobs) {
-    scale = std::max(scale, std::abs(whole(row)));
+    scale = std::max(scale, std::abs(total_seconds(row)));
     for (const double cell : row.cells) scale = std::max(scale, std::abs(cell));
   }
   std::vector<const KnobCost*> rows = {&ablation.interaction};
@@ -203,17 +201,17 @@ void check_closes(const Ablation& ablation) {
   double seconds = 0, recording = 0;
   std::vector<double> columns(ablation.mechanisms.size());
   for (const KnobCost* row : rows) {
-    seconds += whole(*row);
+    seconds += total_seconds(*row);
     recording += row->recording_seconds;
     for (size_t i = 0; i < columns.size(); ++i) columns[i] += row->cells.at(i);
     if (row->seconds)
-      require_equal(whole(*row), row->seconds->value, scale, "the cells of " + row->knob);
+      require_equal(total_seconds(*row), row->seconds->value, scale, "the cells of " + row->knob);
   }
   for (size_t i = 0; i < columns.size(); ++i)
     require_equal(columns[i], ablation.total.cells.at(i), scale,
                   "the knobs' " + ablation.mechanisms[i]);
   require_equal(recording, ablation.total.recording_seconds, scale, "the changes by recording");
-  require_equal(seconds, whole(ablation.total), scale, "the knobs");
+  require_equal(seconds, total_seconds(ablation.total), scale, "the knobs");
 }
 
 }  // namespace dettax

@@ -1,6 +1,7 @@
 #include "harness/measure/measure.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <numeric>
 
@@ -184,6 +185,13 @@ class Loop {
 };
 
 }  // namespace
+
+MeasureClock steady_clock() {
+  return {[] {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    return std::chrono::duration<double>(now).count();
+  }};
+}
 
 std::vector<size_t> round_order(size_t arms, uint64_t seed, int round) {
   // A shuffled order for each group of `arms` rounds, turned by one place from round to round.

@@ -29,6 +29,8 @@ struct MeasureClock {
   std::function<double()> now_seconds;
 };
 
+MeasureClock steady_clock();
+
 struct MeasureProgress {
   int round = 0;
   double elapsed_seconds = 0;

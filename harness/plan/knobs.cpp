@@ -77,6 +77,18 @@ size_t value_index(const KnobInfo& info, std::string_view value) {
 
 }  // namespace
 
+std::string_view part_word(TaxPart part) {
+  switch (part) {
+    case TaxPart::ordering:
+      return "ordering";
+    case TaxPart::framework:
+      return "framework";
+    case TaxPart::opportunity:
+      return "opportunity";
+  }
+  return "";
+}
+
 const std::vector<KnobInfo>& knob_table() {
   using enum TaxPart;
   static const std::vector<KnobInfo> table = {

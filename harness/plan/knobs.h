@@ -55,6 +55,7 @@ struct Knobs {
 // One row of the catalog of knobs: its name, the part of the tax it belongs to, and the names of
 // its values, fast first.
 enum class TaxPart { ordering, framework, opportunity };
+std::string_view part_word(TaxPart part);
 struct KnobInfo {
   Knob knob;
   std::string_view name;

@@ -44,16 +44,4 @@ Mode with_toggles(const Mode& fast, const Mode& mode, const std::vector<std::str
   return derived(fast, mode, knobs, "+");
 }
 
-std::string_view part_word(TaxPart part) {
-  switch (part) {
-    case TaxPart::ordering:
-      return "ordering";
-    case TaxPart::framework:
-      return "framework";
-    case TaxPart::opportunity:
-      return "opportunity";
-  }
-  return "";
-}
-
 }  // namespace dettax

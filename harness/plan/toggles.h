@@ -21,6 +21,4 @@ std::vector<Toggle> toggles(const Case& planned, const Mode& fast, const Mode& m
 // Fast with these toggles taken in.
 Mode with_toggles(const Mode& fast, const Mode& mode, const std::vector<std::string>& knobs);
 
-std::string_view part_word(TaxPart part);
-
 }  // namespace dettax

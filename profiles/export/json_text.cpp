@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
-#include "profiles/import/utf8.h"
+#include "harness/base/text.h"
 
 namespace dettax {
 
 std::string json_string(std::string_view text) {
   std::string json = "\"";
-  for (const char c : repaired_utf8(text)) {
+  for (const char c : valid_utf8(text)) {
     const auto byte = static_cast<unsigned char>(c);
     if (c == '"' || c == '\\') {
       json += '\\';

@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "harness/base/error.h"
+#include "harness/base/text.h"
 #include "profiles/classify.h"
 #include "profiles/import/sqlite.h"
-#include "profiles/import/utf8.h"
 #include "profiles/keys.h"
 #include "profiles/step_names.h"
 
@@ -73,7 +73,7 @@ class Reader {
 
   void read_strings() {
     for (Query query(database_, "SELECT id, value FROM StringIds"); query.next();)
-      strings_.emplace(query.integer(0), repaired_utf8(query.text(1)));
+      strings_.emplace(query.integer(0), valid_utf8(query.text(1)));
   }
 
   const std::string& string(int64_t id) {
@@ -189,8 +189,7 @@ class Reader {
     while (query.next()) {
       if (query.integer(5) != kPushPop && query.integer(5) != kStartEnd) continue;
       Draft& into = draft(query.integer(2));
-      const std::string name =
-          query.null(3) ? string(query.integer(4)) : repaired_utf8(query.text(3));
+      const std::string name = query.null(3) ? string(query.integer(4)) : valid_utf8(query.text(3));
       Span span{.start_ns = query.integer(0), .end_ns = query.integer(1)};
       if (const auto step = step_index_of(name, options_.step_name)) {
         into.trace.steps.push_back({*step, span.start_ns, span.end_ns});
@@ -209,7 +208,7 @@ class Reader {
   void add_losses(Losses& losses) {
     if (!database_.has_table(kDiagnostics)) return;
     for (Query query(database_, "SELECT text FROM " + kDiagnostics); query.next();) {
-      const std::string text = repaired_utf8(query.text(0));
+      const std::string text = valid_utf8(query.text(0));
       std::string lower;
       for (const char c : text)
         lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
@@ -228,7 +227,7 @@ class Reader {
     if (!database_.has_table(kHostInfo)) return {};
     Query query(database_,
                 "SELECT value FROM " + kHostInfo + " WHERE name = 'Hostname' OR name = 'HostName'");
-    return query.next() ? repaired_utf8(query.text(0)) : std::string();
+    return query.next() ? valid_utf8(query.text(0)) : std::string();
   }
 
   std::vector<Trace> finish() {

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "harness/base/error.h"
+#include "harness/base/text.h"
 #include "profiles/classify.h"
 #include "profiles/import/decimal.h"
-#include "profiles/import/utf8.h"
 #include "profiles/step_names.h"
 
 namespace dettax {
@@ -75,7 +75,7 @@ KinetoTraceBuilder::Kind KinetoTraceBuilder::kind_of(std::string_view category) 
 uint32_t KinetoTraceBuilder::name_of(const JsonToken& token) {
   if (const auto known = token.escaped ? std::nullopt : trace_.names.find(token.text))
     return *known;
-  return trace_.names.intern(repaired_utf8(unescaped(token)));
+  return trace_.names.intern(valid_utf8(unescaped(token)));
 }
 
 Category KinetoTraceBuilder::category_of(const KinetoEvent& event, Kind kind, uint32_t name) {

@@ -1,7 +1,6 @@
 // What spreading a batch over data-parallel ranks costs: the same global batch on one rank with two threads and on two ranks with one
 // thread each, alternately; the two ranks are threads of a process or, with --launcher mpirun, processes. It prints step times and the
 // throughput of the ranks over that of the threads. Exit code 1 if the upper end of its 95 % interval is under what --wanted says.
-#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -30,10 +29,6 @@ struct Settings {
   double seconds = 30;
   double wanted = 0.9;
 };
-
-double now_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 Case workload(const Settings& settings, int ranks) {
   constexpr int kCores = 2;
@@ -74,7 +69,7 @@ int run(const Settings& settings) {
   MeasureSettings measuring;
   measuring.budget_seconds = settings.seconds;
   measuring.rounds_max = 1000;
-  const Measurement m = measure({&threads, &ranks}, measuring, 1, MeasureClock{now_seconds}, {});
+  const Measurement m = measure({&threads, &ranks}, measuring, 1, steady_clock(), {});
   if (m.failure) throw Error(m.failure->kind, m.failure->message);
   const auto ratio = paired_ratio(m.blocks[1], m.blocks[0], measuring.confidence);
   const auto time_one = step_time(m.blocks[0], measuring.confidence);
