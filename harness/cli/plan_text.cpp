@@ -10,8 +10,10 @@
 #include "harness/launch/guards.h"
 #include "harness/launch/ledgers.h"
 #include "harness/launch/memory.h"
+#include "harness/launch/profile_rounds.h"
 #include "harness/plan/claims.h"
 #include "harness/plan/crowding.h"
+#include "harness/plan/toggles.h"
 
 namespace dettax {
 namespace {
@@ -83,6 +85,26 @@ double estimate_step_seconds(const Case& planned, int cores) {
          (kReachedShare * peak);
 }
 
+namespace {
+
+// Of recorded steps, apart from all else.
+double estimate_profile_seconds(const Case& planned, const Suite& suite, double step) {
+  const ProfileSettings& profile = suite.profile;
+  const auto rounds = [&](size_t arms) {
+    return rounds_seconds(plan_rounds(arms, step, profile.budget_seconds), arms, step);
+  };
+  double seconds = 0;
+  if (profile.arms) seconds += rounds(suite.modes.size() + 1);
+  const Mode* mode = control_mode(suite);
+  if (!profile.ablate || mode == nullptr) return seconds;
+  const size_t groups = 2 * toggles(planned, suite.fast, *mode).size() + 2;
+  // The set of knobs that is enough is then timed with a part of the budget.
+  return seconds + static_cast<double>(groups) * kGroupStartSeconds + rounds(groups) +
+         profile.budget_seconds;
+}
+
+}  // namespace
+
 double estimate_case_seconds(const Case& planned, const Suite& suite, int cores) {
   const double step = estimate_step_seconds(planned, cores);
   const auto arms = static_cast<double>(suite.modes.size() + 2);
@@ -91,7 +113,8 @@ double estimate_case_seconds(const Case& planned, const Suite& suite, int cores)
   const double ledger = kLedgerStepFactor * suite.evidence.steps * step;
   const double ledgers =
       runs * (kGroupStartSeconds + ledger) + control_ledgers(planned, suite) * ledger;
-  return arms * kGroupStartSeconds + warmup + suite.measure.budget_seconds + ledgers;
+  return arms * kGroupStartSeconds + warmup + suite.measure.budget_seconds + ledgers +
+         estimate_profile_seconds(planned, suite, step);
 }
 
 size_t write_plan(std::ostream& out, const Suite& suite, int64_t available_bytes, int cores) {

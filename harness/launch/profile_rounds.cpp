@@ -43,11 +43,14 @@ void run_block(ArmGroup& group, int steps, int round, int& position, ProfiledBlo
 }  // namespace
 
 RoundPlan plan_rounds(size_t arms, double step_seconds, double budget_seconds) {
-  const double round_seconds = static_cast<double>(arms) * kBlocksARound * kWays * kStepsABlock *
-                               std::max(step_seconds, 1e-6);
-  const double fit = budget_seconds / round_seconds;
-  return {std::clamp(static_cast<int>(std::min(fit, 1e6)), kRoundsLeast, kRoundsMost),
-          kStepsABlock};
+  const RoundPlan one{1, kStepsABlock};
+  const double fit = budget_seconds / rounds_seconds(one, arms, std::max(step_seconds, 1e-6));
+  return {std::clamp(static_cast<int>(std::min(fit, 1e6)), kRoundsLeast, kRoundsMost), one.steps};
+}
+
+double rounds_seconds(const RoundPlan& plan, size_t arms, double step_seconds) {
+  return static_cast<double>(arms) * plan.rounds * plan.steps * kBlocksARound * kWays *
+         step_seconds;
 }
 
 std::vector<ProfiledBlocks> run_profile_rounds(const std::vector<ArmGroup*>& groups,

@@ -18,6 +18,9 @@ struct RoundPlan {
 // As many as fit into the budget, three rounds at least; no more than a recorder holds.
 RoundPlan plan_rounds(size_t arms, double step_seconds, double budget_seconds);
 
+// How long the rounds of such a plan take.
+double rounds_seconds(const RoundPlan& plan, size_t arms, double step_seconds);
+
 // One arm's blocks without recording and with, round by round.
 struct ProfiledBlocks {
   std::vector<Block> plain, recorded;
