@@ -16,6 +16,7 @@ class NameTable {
   NameTable() { intern(""); }
   NameTable(const NameTable& other) { *this = other; }
   NameTable& operator=(const NameTable& other);
+  // NOLINTNEXTLINE(performance-noexcept-move-constructor): std::deque's may allocate
   NameTable(NameTable&&) = default;
   NameTable& operator=(NameTable&&) = default;
 
