@@ -79,7 +79,7 @@ class ProjectCommand : public Command {
       throw Error(ErrorKind::usage,
                   "project: which model? Such as dettax project llama3-70b --cluster h100 "
                   "--layout dp16.tp8.pp4.sp.zero1; or --validate");
-    const Machine machine = load_machine(cluster_);
+    const Hardware machine = load_hardware(cluster_);
     const TrainingPlan plan = read_plan();
     if (const auto reason = plan_refusal(plan)) throw Error(ErrorKind::config, *reason);
     if (sweep_) return run_sweep(streams, machine, plan);
@@ -99,7 +99,7 @@ class ProjectCommand : public Command {
     return ExitCode::pass;
   }
 
-  ExitCode run_sweep(const Streams& streams, const Machine& machine,
+  ExitCode run_sweep(const Streams& streams, const Hardware& machine,
                      const TrainingPlan& plan) const {
     constexpr int kMost = 5000;
     const Sweep sweep = sweep_layouts(machine, plan, kMost);
@@ -108,7 +108,7 @@ class ProjectCommand : public Command {
     return sweep.rows.empty() || !sweep.rows.front().fits ? ExitCode::fail : ExitCode::pass;
   }
 
-  ExitCode run_projections(const Streams& streams, const Machine& machine,
+  ExitCode run_projections(const Streams& streams, const Hardware& machine,
                            const TrainingPlan& plan) const {
     const Mode mode = load_mode(mode_);
     const Mode fast = load_mode("fast");

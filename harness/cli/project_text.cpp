@@ -35,7 +35,7 @@ void write_parts(std::ostream& out, const Projection& p) {
   out << "  fast step: " << join(texts, ", ") << "\n";
 }
 
-void write_case(std::ostream& out, const Machine& machine, const ProjectedCase& one) {
+void write_case(std::ostream& out, const Hardware& machine, const ProjectedCase& one) {
   const ProjectedTax& tax = one.tax;
   out << fmt::format("{} {} on {} x {} ({}), {}, batch {} x {} tokens, micro-batch {}\n",
                      one.plan.model.name, to_string(one.plan.precision), one.plan.ranks(),
@@ -71,7 +71,7 @@ std::string error_row(const GroupError& g) {
 
 }  // namespace
 
-void write_projections(std::ostream& out, const Machine& machine,
+void write_projections(std::ostream& out, const Hardware& machine,
                        const std::vector<ProjectedCase>& cases) {
   out << "Simulated, not measured. dettax project --validate says how far such numbers were off.\n";
   if (cases.size() == 1) {
@@ -91,7 +91,7 @@ void write_projections(std::ostream& out, const Machine& machine,
   }
 }
 
-void write_sweep(std::ostream& out, const Machine& machine, const Sweep& sweep) {
+void write_sweep(std::ostream& out, const Hardware& machine, const Sweep& sweep) {
   constexpr size_t kShown = 15;
   const auto fitting = static_cast<size_t>(std::count_if(
       sweep.rows.begin(), sweep.rows.end(), [](const SweepRow& row) { return row.fits; }));

@@ -11,9 +11,9 @@
 namespace dettax {
 
 // What `dettax project` prints for people.
-void write_projections(std::ostream& out, const Machine& machine,
+void write_projections(std::ostream& out, const Hardware& machine,
                        const std::vector<ProjectedCase>& cases);
-void write_sweep(std::ostream& out, const Machine& machine, const Sweep& sweep);
+void write_sweep(std::ostream& out, const Hardware& machine, const Sweep& sweep);
 void write_validation(std::ostream& out, const Validation& validation);
 void write_fit(std::ostream& out, const Fit& fit);
 

@@ -25,11 +25,11 @@ TrainingPlan large(int64_t micro_batches) {
 }
 
 void one_step(benchmark::State& state) {
-  const Machine machine = load_machine("h100");
+  const Hardware machine = load_hardware("h100");
   const TrainingPlan plan = large(state.range(0));
   const DeterminismCost fast;
   const Situation situation{machine, plan, fast};
-  for (auto _ : state) benchmark::DoNotOptimize(simulate(situation, Jitter{}, 1));
+  for (auto _ : state) benchmark::DoNotOptimize(simulate(situation, StepJitter{}, 1));
   state.counters["tasks"] = static_cast<double>(make_schedule(schedule_request(plan)).tasks());
   state.SetComplexityN(state.range(0));
 }
@@ -40,7 +40,7 @@ BENCHMARK(one_step)
     ->Complexity(benchmark::oN);
 
 void thousand_layouts(benchmark::State& state) {
-  const Machine machine = load_machine("h100");
+  const Hardware machine = load_hardware("h100");
   TrainingPlan plan = large(64);
   plan.model = load_model("llama3-70b");
   for (auto _ : state) {

@@ -31,7 +31,7 @@ TrainingPlan plan_of(const std::string& model, const std::string& text, int64_t 
 
 const DeterminismCost kFast;
 
-double seconds(const Machine& machine, const TrainingPlan& plan) {
+double seconds(const Hardware& machine, const TrainingPlan& plan) {
   return simulate(Situation{machine, plan, kFast}).step_seconds;
 }
 
@@ -46,15 +46,15 @@ std::vector<TrainingPlan> plans() {
 
 TEST(Collectives, MoreBandwidthIsNeverSlower) {
   const AlgorithmSet all = AlgorithmSet::all();
-  for (const std::string& name : list_machines()) {
-    const Machine slow = load_machine(name);
+  for (const std::string& name : list_hardware()) {
+    const Hardware slow = load_hardware(name);
     if (slow.link_bytes_per_second == 0 || slow.network_bytes_per_second == 0) continue;
-    Machine fast = slow;
+    Hardware fast = slow;
     fast.link_bytes_per_second *= 2;
     fast.network_bytes_per_second *= 2;
     for (const auto collective :
-         {Collective::all_reduce, Collective::all_gather, Collective::reduce_scatter,
-          Collective::all_to_all, Collective::point_to_point}) {
+         {CollectiveKind::all_reduce, CollectiveKind::all_gather, CollectiveKind::reduce_scatter,
+          CollectiveKind::all_to_all, CollectiveKind::point_to_point}) {
       for (const int64_t ranks : {2, 8, 64, 1024}) {
         for (double bytes = 8; bytes < 1e11; bytes *= 16) {
           const GroupShape group = group_shape(slow, ranks, 1);
@@ -76,16 +76,16 @@ TEST(Collectives, LargeAllReducesComeNearThePublishedBandwidths) {
     const std::string& hardware = csv.text(row, "hw");
     if (hardware != "8xH200" && hardware != "8xB200") continue;
     if (csv.text(row, "bytes") != "8GiB") continue;
-    const Machine machine = load_machine(hardware == "8xH200" ? "h200" : "b200");
+    const Hardware machine = load_hardware(hardware == "8xH200" ? "h200" : "b200");
     const auto ranks = static_cast<double>(csv.integer_or(row, "ranks", 8));
     const GroupShape group = group_shape(machine, csv.integer_or(row, "ranks", 8), 1);
     const double bytes = 8 * 1024.0 * 1024 * 1024;
     const double moved = 2 * (ranks - 1) / ranks * bytes;
     AlgorithmSet off = AlgorithmSet::named("^NVLS");
-    const double by_default = moved / collective_seconds(machine, Collective::all_reduce, bytes,
+    const double by_default = moved / collective_seconds(machine, CollectiveKind::all_reduce, bytes,
                                                          group, AlgorithmSet::all());
     const double without =
-        moved / collective_seconds(machine, Collective::all_reduce, bytes, group, off);
+        moved / collective_seconds(machine, CollectiveKind::all_reduce, bytes, group, off);
     EXPECT_NEAR(by_default / 1e9 / csv.need_number(row, "busbw_default"), 1, 0.06)
         << csv.place(row);
     EXPECT_NEAR(without / 1e9 / csv.need_number(row, "busbw_nvls_off"), 1, 0.06) << csv.place(row);
@@ -95,10 +95,10 @@ TEST(Collectives, LargeAllReducesComeNearThePublishedBandwidths) {
 }
 
 TEST(Collectives, RingsGrowLinearlyWithRanksAndTreesDoNot) {
-  const Machine machine = load_machine("h100");
+  const Hardware machine = load_hardware("h100");
   const auto at = [&](CollectiveAlgorithm algorithm, int64_t ranks) {
-    return collective_seconds(machine, Collective::all_reduce, 1024, group_shape(machine, ranks, 1),
-                              AlgorithmSet::only(algorithm));
+    return collective_seconds(machine, CollectiveKind::all_reduce, 1024,
+                              group_shape(machine, ranks, 1), AlgorithmSet::only(algorithm));
   };
   EXPECT_NEAR(at(CollectiveAlgorithm::ring, 4096) / at(CollectiveAlgorithm::ring, 1024), 4, 0.2);
   EXPECT_LT(at(CollectiveAlgorithm::tree, 4096), 1.5 * at(CollectiveAlgorithm::tree, 1024));
@@ -112,14 +112,14 @@ TEST(Collectives, AnUnknownAlgorithmIsNamed) {
 
 TEST(Simulation, MoreBandwidthIsNeverSlower) {
   for (const char* name : {"a100", "h100", "gb200-nvl72"}) {
-    const Machine machine = load_machine(name);
+    const Hardware machine = load_hardware(name);
     for (const TrainingPlan& plan : plans()) {
       const double before = seconds(machine, plan);
-      Machine links = machine, network = machine, memory = machine;
+      Hardware links = machine, network = machine, memory = machine;
       links.link_bytes_per_second *= 2;
       network.network_bytes_per_second *= 2;
       memory.memory_bytes_per_second *= 2;
-      for (const Machine& better : {links, network, memory})
+      for (const Hardware& better : {links, network, memory})
         EXPECT_LE(seconds(better, plan), before * (1 + 1e-12))
             << name << " " << plan_layout_text(plan);
     }
@@ -127,7 +127,7 @@ TEST(Simulation, MoreBandwidthIsNeverSlower) {
 }
 
 TEST(Simulation, EndlessBandwidthLeavesNoTailAndNoWait) {
-  Machine machine = load_machine("h100");
+  Hardware machine = load_hardware("h100");
   machine.link_bytes_per_second = machine.network_bytes_per_second = 1e18;
   for (const TrainingPlan& plan : plans()) {
     const Projection p = simulate(Situation{machine, plan, kFast});
@@ -136,10 +136,10 @@ TEST(Simulation, EndlessBandwidthLeavesNoTailAndNoWait) {
 }
 
 TEST(Simulation, PartsAddUpToTheStep) {
-  const Machine machine = load_machine("h100");
+  const Hardware machine = load_hardware("h100");
   for (const TrainingPlan& plan : plans()) {
     for (const Projection& p : {simulate(Situation{machine, plan, kFast}),
-                                simulate({machine, plan, kFast}, Jitter{}, 4)}) {
+                                simulate({machine, plan, kFast}, StepJitter{}, 4)}) {
       const double sum = p.gather_wait + p.compute + p.bubble + p.reduce_tail + p.optimizer +
                          p.host + p.slowest_rank + p.jitter;
       EXPECT_NEAR(sum, p.step_seconds, 1e-9 * p.step_seconds);
@@ -150,22 +150,22 @@ TEST(Simulation, PartsAddUpToTheStep) {
 }
 
 TEST(Simulation, WithoutNoiseTheSampledStepIsTheMean) {
-  const Machine machine = load_machine("h100");
-  Jitter none;
+  const Hardware machine = load_hardware("h100");
+  StepJitter none;
   none.pass_cv = none.step_cv = 0;
   for (const TrainingPlan& plan : plans()) {
     const double quiet = seconds(machine, plan);
     EXPECT_NEAR(simulate({machine, plan, kFast}, none, 3).step_seconds, quiet, 1e-12 * quiet);
-    EXPECT_GT(simulate({machine, plan, kFast}, Jitter{}, 3).step_seconds, quiet);
+    EXPECT_GT(simulate({machine, plan, kFast}, StepJitter{}, 3).step_seconds, quiet);
   }
 }
 
 TEST(Simulation, SlowHostsMakeStepsLonger) {
-  const Machine machine = load_machine("h100");
-  Jitter slow;
+  const Hardware machine = load_hardware("h100");
+  StepJitter slow;
   slow.slow_host_share = 0.2;
   EXPECT_GT(simulate({machine, plans()[0], kFast}, slow, 16).step_seconds,
-            1.02 * simulate({machine, plans()[0], kFast}, Jitter{}, 16).step_seconds);
+            1.02 * simulate({machine, plans()[0], kFast}, StepJitter{}, 16).step_seconds);
 }
 
 TEST(Simulation, MemoryOfAKnownModelIsThatOfThePaper) {
@@ -187,7 +187,7 @@ TEST(Simulation, MemoryOfAKnownModelIsThatOfThePaper) {
 }
 
 std::string json_of(uint64_t seed) {
-  const Machine machine = load_machine("h100");
+  const Hardware machine = load_hardware("h100");
   const TrainingPlan plan = plans()[0];
   const Mode mode = load_mode("megatron-det");
   const Mode fast = load_mode("fast");
@@ -205,7 +205,7 @@ TEST(Simulation, TheSameInputGivesTheSameBytesAndAnotherSeedOthers) {
 
 ProjectedTax tax_of(const std::string& machine_name, const TrainingPlan& plan, Mode mode,
                     bool lose_overlap = false) {
-  const Machine machine = load_machine(machine_name);
+  const Hardware machine = load_hardware(machine_name);
   const Mode fast = load_mode("fast");
   const DeterminismRanges ranges = load_determinism_ranges();
   TaxRequest request{machine, plan, mode, fast, ranges};
@@ -284,7 +284,7 @@ TEST(Plans, LayersAreSpreadWithFewerAtTheEnds) {
 }
 
 TEST(Sweeps, TheFastestThatFitsComesFirst) {
-  const Machine machine = load_machine("h100");
+  const Hardware machine = load_hardware("h100");
   const Sweep sweep = sweep_layouts(machine, plan_of("llama3-8b", "dp64", 256, 8192), 400);
   ASSERT_GT(sweep.rows.size(), 50U);
   EXPECT_TRUE(sweep.rows.front().fits);
@@ -302,7 +302,7 @@ TEST(OpTables, ReadingsAreInterpolatedByWorkAndReplaceTheRoofline) {
   EXPECT_FALSE(table.seconds("gemm", "fp8", "fast", 1e10));
   EXPECT_THAT(table.missing({"gemm", "attention_forward"}, "bf16", "fast"),
               testing::ElementsAre("attention_forward"));
-  const Machine machine = load_machine("h100");
+  const Hardware machine = load_hardware("h100");
   const TrainingPlan plan = plan_of("llama3-8b", "dp8", 8, 8192);
   OpTable slow;
   slow.add("gemm", "bf16", "fast", 1e12, 1.0);
@@ -338,7 +338,7 @@ TEST(OpTables, KernelBenchesAreReadAsTheyAreWritten) {
 
 TEST(Machines, EveryOneShippedIsReadAndHasItsSources) {
   for (const char* name : {"a100", "h100", "h200", "b200", "gb200-nvl72", "local"}) {
-    const Machine machine = load_machine(name);
+    const Hardware machine = load_hardware(name);
     EXPECT_GT(machine.memory_bytes_per_second, 0) << name;
     EXPECT_FALSE(machine.sources.empty()) << name;
   }

@@ -105,7 +105,7 @@ TEST(Schedules, EveryPassHappensOnceAndNoScheduleBeatsItsBound) {
     }
     const size_t passes = static_cast<size_t>(stages * micro) *
                           static_cast<size_t>(schedule.chunks) /
-                          (schedule.placement == Placement::mirrored ? 2 : 1);
+                          (schedule.placement == ChunkPlacement::mirrored ? 2 : 1);
     for (const auto* counts : {&forwards, &backwards, &weights}) {
       EXPECT_EQ(counts->size(), passes) << to_string(kind);
       for (const auto& [key, count] : *counts) EXPECT_EQ(count, 1) << to_string(kind);
@@ -113,7 +113,7 @@ TEST(Schedules, EveryPassHappensOnceAndNoScheduleBeatsItsBound) {
     const PipelineTimes t = run(schedule, kPass, 0.1);
     double busiest = 0;
     for (const StageTimes& stage : t.stages) busiest = std::max(busiest, stage.busy);
-    const bool mirrored = schedule.placement == Placement::mirrored;
+    const bool mirrored = schedule.placement == ChunkPlacement::mirrored;
     const double through = stages * (mirrored ? 1 : schedule.chunks) * (1.0 + 1.5);
     EXPECT_GE(t.makespan + 1e-9, std::max(busiest, through)) << to_string(kind);
   }

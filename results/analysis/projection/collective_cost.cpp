@@ -40,7 +40,7 @@ constexpr double kSharpGain =
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 // Bus bandwidth of a ring through this group: the slower of the link and the network, which has as many lanes as members in a domain.
-double ring_bandwidth(const Machine& m, const GroupShape& group) {
+double ring_bandwidth(const Hardware& m, const GroupShape& group) {
   const double link = m.link_bytes_per_second * m.efficiency.link_ratio;
   if (group.domains() == 1) return link;
   const auto lanes = static_cast<double>(group.per_domain);
@@ -49,14 +49,15 @@ double ring_bandwidth(const Machine& m, const GroupShape& group) {
 }
 
 // What one rank sends in a ring, over the buffer.
-double ring_share(Collective collective, double ranks) {
+double ring_share(CollectiveKind collective, double ranks) {
   const double once = (ranks - 1) / ranks;
-  return collective == Collective::all_reduce ? 2 * once : once;
+  return collective == CollectiveKind::all_reduce ? 2 * once : once;
 }
 
-double ring_seconds(const Machine& m, Collective collective, double bytes, const GroupShape& g) {
+double ring_seconds(const Hardware& m, CollectiveKind collective, double bytes,
+                    const GroupShape& g) {
   const auto ranks = static_cast<double>(g.ranks);
-  const double rounds = collective == Collective::all_reduce ? 2 : 1;
+  const double rounds = collective == CollectiveKind::all_reduce ? 2 : 1;
   const double network_steps = g.domains() > 1 ? rounds * static_cast<double>(g.domains() - 1) : 0;
   const double link_steps = std::max(0.0, rounds * (ranks - 1) - network_steps);
   const double transfer = ring_share(collective, ranks) * bytes / ring_bandwidth(m, g);
@@ -68,11 +69,12 @@ double ring_seconds(const Machine& m, Collective collective, double bytes, const
   return best;
 }
 
-double tree_seconds(const Machine& m, double bytes, const GroupShape& g) {
+double tree_seconds(const Hardware& m, double bytes, const GroupShape& g) {
   const auto ranks = static_cast<double>(g.ranks);
   const double depth = std::ceil(std::log2(static_cast<double>(g.domains())));
   const double hops = static_cast<double>(g.per_domain - 1);
-  const double transfer = ring_share(Collective::all_reduce, ranks) * bytes / ring_bandwidth(m, g);
+  const double transfer =
+      ring_share(CollectiveKind::all_reduce, ranks) * bytes / ring_bandwidth(m, g);
   double best = kNever;
   for (const Protocol& p : kProtocols) {
     const double latency = p.tree_base + 2 * (hops * p.tree_link + depth * p.tree_network);
@@ -82,14 +84,14 @@ double tree_seconds(const Machine& m, double bytes, const GroupShape& g) {
 }
 
 // Between domains rings (nvls) or trees (nvls_tree) over what one domain has summed.
-double nvls_seconds(const Machine& m, double bytes, const GroupShape& g, bool tree) {
+double nvls_seconds(const Hardware& m, double bytes, const GroupShape& g, bool tree) {
   const InSwitch& in_switch =
       m.generation == Generation::blackwell ? kBlackwellSwitch : kHopperSwitch;
   if (!m.multicast || g.per_domain < in_switch.fewest_ranks) return kNever;
   const double inside = bytes / (m.link_bytes_per_second * in_switch.link_ratio);
   if (g.domains() == 1) return tree ? kNever : kNvlsSeconds + inside;
   const double lanes = static_cast<double>(g.per_domain) * m.network_bytes_per_second;
-  const double share = ring_share(Collective::all_reduce, static_cast<double>(g.ranks));
+  const double share = ring_share(CollectiveKind::all_reduce, static_cast<double>(g.ranks));
   const double outside = share * bytes / (lanes * m.efficiency.network_ratio);
   const double domains = static_cast<double>(g.domains());
   const double steps = tree ? 2 * std::ceil(std::log2(domains)) : 2 * (domains - 1);
@@ -97,16 +99,16 @@ double nvls_seconds(const Machine& m, double bytes, const GroupShape& g, bool tr
   return kNvlsSeconds + steps * kNvlsNetworkSeconds + transfer;
 }
 
-double collnet_seconds(const Machine& m, double bytes, const GroupShape& g) {
+double collnet_seconds(const Hardware& m, double bytes, const GroupShape& g) {
   if (!m.network_adds || g.domains() == 1) return kNever;
   const double outside = ring_bandwidth(m, g) * kSharpGain;
   const double transfer =
-      ring_share(Collective::all_reduce, static_cast<double>(g.ranks)) * bytes / outside;
+      ring_share(CollectiveKind::all_reduce, static_cast<double>(g.ranks)) * bytes / outside;
   return kCollnetSeconds + static_cast<double>(g.per_domain - 1) * 3.7e-6 + transfer;
 }
 
 // Each rank sends a piece to each other; what leaves the domain shares the network of this rank alone.
-double all_to_all_seconds(const Machine& m, double bytes, const GroupShape& g) {
+double all_to_all_seconds(const Hardware& m, double bytes, const GroupShape& g) {
   const auto ranks = static_cast<double>(g.ranks);
   const double near = static_cast<double>(std::min(g.per_domain, g.ranks) - 1) / ranks;
   const double far = 1 - near - 1 / ranks;
@@ -117,14 +119,14 @@ double all_to_all_seconds(const Machine& m, double bytes, const GroupShape& g) {
   return latency + transfer / m.efficiency.all_to_all_ratio;
 }
 
-double point_to_point_seconds(const Machine& m, double bytes, const GroupShape& g) {
+double point_to_point_seconds(const Hardware& m, double bytes, const GroupShape& g) {
   const bool inside = g.domains() == 1;
   const double bandwidth = inside ? m.link_bytes_per_second * m.efficiency.link_ratio
                                   : m.network_bytes_per_second * m.efficiency.network_ratio;
   return (inside ? 8.4e-6 : 20e-6) + bytes / bandwidth;
 }
 
-void require_links(const Machine& m, const GroupShape& g) {
+void require_links(const Hardware& m, const GroupShape& g) {
   const bool outside = g.domains() > 1;
   if (outside ? m.network_bytes_per_second > 0 : m.link_bytes_per_second > 0) return;
   throw Error(ErrorKind::config,
@@ -181,26 +183,26 @@ AlgorithmSet AlgorithmSet::named(const std::string& nccl_algo) {
   return set;
 }
 
-GroupShape group_shape(const Machine& machine, int64_t ranks, int64_t stride) {
+GroupShape group_shape(const Hardware& machine, int64_t ranks, int64_t stride) {
   const int64_t near = std::max<int64_t>(1, machine.link_domain / std::max<int64_t>(1, stride));
   // A domain that the group does not fill evenly is as many members as fit.
   return {ranks, std::min(near, ranks)};
 }
 
-CollectiveChoice choose_collective(const Machine& machine, Collective collective, double bytes,
+CollectiveChoice choose_collective(const Hardware& machine, CollectiveKind collective, double bytes,
                                    const GroupShape& group, const AlgorithmSet& allowed) {
   if (group.ranks <= 1) return {};
   require_links(machine, group);
-  if (collective == Collective::all_to_all)
+  if (collective == CollectiveKind::all_to_all)
     return {all_to_all_seconds(machine, bytes, group), CollectiveAlgorithm::ring};
-  if (collective == Collective::point_to_point)
+  if (collective == CollectiveKind::point_to_point)
     return {point_to_point_seconds(machine, bytes, group), CollectiveAlgorithm::ring};
   CollectiveChoice best{kNever, CollectiveAlgorithm::ring};
   const auto offer = [&](CollectiveAlgorithm algorithm, double seconds) {
     if (allowed.has(algorithm) && seconds < best.seconds) best = {seconds, algorithm};
   };
   offer(CollectiveAlgorithm::ring, ring_seconds(machine, collective, bytes, group));
-  if (collective == Collective::all_reduce) {
+  if (collective == CollectiveKind::all_reduce) {
     offer(CollectiveAlgorithm::tree, tree_seconds(machine, bytes, group));
     offer(CollectiveAlgorithm::nvls, nvls_seconds(machine, bytes, group, false));
     offer(CollectiveAlgorithm::nvls_tree, nvls_seconds(machine, bytes, group, true));
@@ -211,7 +213,7 @@ CollectiveChoice choose_collective(const Machine& machine, Collective collective
   return best;
 }
 
-double collective_seconds(const Machine& machine, Collective collective, double bytes,
+double collective_seconds(const Hardware& machine, CollectiveKind collective, double bytes,
                           const GroupShape& group, const AlgorithmSet& allowed) {
   return choose_collective(machine, collective, bytes, group, allowed).seconds;
 }

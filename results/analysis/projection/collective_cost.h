@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "results/analysis/projection/machine.h"
+#include "results/analysis/projection/hardware.h"
 
 namespace dettax {
 
-enum class Collective { all_reduce, all_gather, reduce_scatter, all_to_all, point_to_point };
+enum class CollectiveKind { all_reduce, all_gather, reduce_scatter, all_to_all, point_to_point };
 enum class CollectiveAlgorithm { ring, tree, nvls, nvls_tree, collnet };
 const char* to_string(CollectiveAlgorithm algorithm);
 
@@ -38,7 +38,7 @@ struct GroupShape {
   int64_t domains() const { return (ranks + per_domain - 1) / per_domain; }
 };
 // Ranks that are `stride` apart among those of a machine.
-GroupShape group_shape(const Machine& machine, int64_t ranks, int64_t stride);
+GroupShape group_shape(const Hardware& machine, int64_t ranks, int64_t stride);
 
 struct CollectiveChoice {
   double seconds = 0;
@@ -46,9 +46,9 @@ struct CollectiveChoice {
 };
 // The fastest allowed algorithm and protocol by NCCL's own cost model, latency * steps + bytes / bandwidth. `bytes` is the whole buffer:
 // what an all-gather leaves on each rank, what a reduce-scatter reads, an all-to-all sends and keeps.
-CollectiveChoice choose_collective(const Machine& machine, Collective collective, double bytes,
+CollectiveChoice choose_collective(const Hardware& machine, CollectiveKind collective, double bytes,
                                    const GroupShape& group, const AlgorithmSet& allowed);
-double collective_seconds(const Machine& machine, Collective collective, double bytes,
+double collective_seconds(const Hardware& machine, CollectiveKind collective, double bytes,
                           const GroupShape& group, const AlgorithmSet& allowed);
 
 }  // namespace dettax

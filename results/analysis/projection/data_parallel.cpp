@@ -34,10 +34,10 @@ std::vector<Parameters> parameters_of_chunks(const TrainingPlan& plan) {
 }
 
 int64_t chunk_number(const Schedule& schedule, int stage, int chunk) {
-  const bool back = schedule.placement != Placement::looped && chunk == 1;
+  const bool back = schedule.placement != ChunkPlacement::looped && chunk == 1;
   const int64_t within = back ? schedule.stages - 1 - stage : stage;
-  return schedule.placement == Placement::mirrored ? within
-                                                   : int64_t{chunk} * schedule.stages + within;
+  return schedule.placement == ChunkPlacement::mirrored ? within
+                                                        : int64_t{chunk} * schedule.stages + within;
 }
 
 struct Groups {
@@ -50,15 +50,16 @@ Groups data_groups(const Situation& s) {
   return {group_shape(s.machine, copies, l.tp), group_shape(s.machine, of_experts, l.ep)};
 }
 
-double seconds(const Situation& s, Collective collective, double bytes, const GroupShape& group) {
+double seconds(const Situation& s, CollectiveKind collective, double bytes,
+               const GroupShape& group) {
   return bytes > 0
              ? collective_seconds(s.machine, collective, bytes, group, s.determinism.algorithms)
              : 0;
 }
 
 // Gradients of one chunk: bytes over buckets, each a collective.
-double bucketed(const Situation& s, Collective collective, double bytes, const GroupShape& group,
-                double buckets) {
+double bucketed(const Situation& s, CollectiveKind collective, double bytes,
+                const GroupShape& group, double buckets) {
   return buckets * seconds(s, collective, bytes / buckets, group);
 }
 
@@ -71,7 +72,7 @@ std::vector<ChunkTraffic> chunk_traffic(const Situation& s, const Schedule& sche
   const std::vector<Parameters> parameters = parameters_of_chunks(s.plan);
   const Groups groups = data_groups(s);
   const bool sharded = s.plan.data_sharded();
-  const auto reduction = sharded ? Collective::reduce_scatter : Collective::all_reduce;
+  const auto reduction = sharded ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce;
   std::vector<ChunkTraffic> traffic;
   for (int stage = 0; stage < schedule.stages; ++stage) {
     for (int c = 0; c < schedule.chunks; ++c) {
@@ -84,10 +85,10 @@ std::vector<ChunkTraffic> chunk_traffic(const Situation& s, const Schedule& sche
       t.reduce_seconds = bucketed(s, reduction, bytes * p.shared, groups.shared, t.buckets) +
                          bucketed(s, reduction, bytes * p.experts, groups.experts, t.buckets);
       if (!sharded) continue;
-      t.gather_seconds = bucketed(s, Collective::all_gather, software.parameter_bytes * p.shared,
-                                  groups.shared, t.buckets) +
-                         bucketed(s, Collective::all_gather, software.parameter_bytes * p.experts,
-                                  groups.experts, t.buckets);
+      t.gather_seconds = bucketed(s, CollectiveKind::all_gather,
+                                  software.parameter_bytes * p.shared, groups.shared, t.buckets) +
+                         bucketed(s, CollectiveKind::all_gather,
+                                  software.parameter_bytes * p.experts, groups.experts, t.buckets);
     }
   }
   return traffic;
@@ -178,9 +179,9 @@ void add_gathering(const Situation& s, const Schedule& schedule, std::vector<Pas
     const double count = static_cast<double>(std::max<int64_t>(1, layers[number]));
     const double each = parameters[number].shared / count;
     const double gather =
-        seconds(s, Collective::all_gather, software.parameter_bytes * each, group);
+        seconds(s, CollectiveKind::all_gather, software.parameter_bytes * each, group);
     const double scatter =
-        seconds(s, Collective::reduce_scatter,
+        seconds(s, CollectiveKind::reduce_scatter,
                 software.gradient_bytes * s.determinism.reduction_bytes_ratio * each, group);
     PassTimes& p = passes[place];
     const double forward = p.forward / count;
@@ -200,10 +201,10 @@ double parameters_per_rank(const TrainingPlan& plan) {
   const std::vector<Parameters> parameters = parameters_of_chunks(plan);
   const ScheduleRequest request = schedule_request(plan);
   // Enough of a schedule to know which chunks meet on a stage.
-  Schedule shape{request.stages, request.chunks, 1, Placement::looped, {}};
-  if (plan.schedule == ScheduleKind::zbv) shape = {request.stages, 2, 1, Placement::vee, {}};
+  Schedule shape{request.stages, request.chunks, 1, ChunkPlacement::looped, {}};
+  if (plan.schedule == ScheduleKind::zbv) shape = {request.stages, 2, 1, ChunkPlacement::vee, {}};
   if (plan.schedule == ScheduleKind::dualpipe)
-    shape = {request.stages, 2, 1, Placement::mirrored, {}};
+    shape = {request.stages, 2, 1, ChunkPlacement::mirrored, {}};
   double most = 0;
   for (int stage = 0; stage < shape.stages; ++stage) {
     double sum = 0;
@@ -222,7 +223,7 @@ double optimizer_seconds(const Situation& s) {
   const double held = parameters_per_rank(s.plan);
   const double own = s.plan.data_sharded() ? held / (static_cast<double>(l.dp) * l.cp) : held;
   const GroupShape group = group_shape(s.machine, s.plan.ranks(), 1);
-  const double norm = seconds(s, Collective::all_reduce, 4, group);
+  const double norm = seconds(s, CollectiveKind::all_reduce, 4, group);
   return cost.move(own * kStateBytes) + cost.move(own * 4) + norm +
          cost.move(own * s.determinism.digest_bytes);
 }

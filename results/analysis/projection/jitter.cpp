@@ -8,12 +8,12 @@ namespace {
 
 constexpr uint32_t kTaskStream = 1, kHostStream = 2;
 
-RandomKey key_of(const Jitter& jitter, uint32_t stream) {
+RandomKey key_of(const StepJitter& jitter, uint32_t stream) {
   return {jitter.seed, RandomPurpose::analysis, stream};
 }
 
 // Whether one of the hosts behind a stage is slow in this step.
-bool slow_stage(const Jitter& jitter, int64_t ranks, uint64_t step, size_t stage) {
+bool slow_stage(const StepJitter& jitter, int64_t ranks, uint64_t step, size_t stage) {
   if (jitter.slow_host_share <= 0) return false;
   const double hosts =
       std::ceil(static_cast<double>(ranks) / static_cast<double>(jitter.host_ranks));
@@ -50,7 +50,7 @@ double draw_maximum(const RandomKey& key, uint64_t high, uint64_t low, double n)
   return location - std::log(-std::log(u)) / a;
 }
 
-std::vector<double> task_factors(const Schedule& schedule, const Jitter& jitter,
+std::vector<double> task_factors(const Schedule& schedule, const StepJitter& jitter,
                                  int64_t ranks_together, uint64_t step) {
   std::vector<double> factors(static_cast<size_t>(schedule.tasks()));
   const RandomKey key = key_of(jitter, kTaskStream);

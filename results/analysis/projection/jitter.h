@@ -10,7 +10,7 @@ namespace dettax {
 
 // How times scatter. Defaults: GB200 steps varied by 0.19 % (NVIDIA/dgxc-benchmarking d4b7ec0, ten steps, 128 GPUs), which leaves about
 // 1 % for a single pass.
-struct Jitter {
+struct StepJitter {
   double pass_cv = 0.01;         // of a pass of one chunk, rank by rank and independent
   double step_cv = 0.0015;       // of a replica's whole step
   double slow_host_share = 0;    // of hosts that are slow for the whole step
@@ -26,7 +26,7 @@ double draw_maximum(const RandomKey& key, uint64_t high, uint64_t low, double n)
 
 // Factor of each task's duration in one sampled step: the slowest of the ranks that work on it together. Counter-based: the same input
 // gives the same bits.
-std::vector<double> task_factors(const Schedule& schedule, const Jitter& jitter,
+std::vector<double> task_factors(const Schedule& schedule, const StepJitter& jitter,
                                  int64_t ranks_together, uint64_t step);
 
 }  // namespace dettax

@@ -302,9 +302,10 @@ std::vector<PassTimes> chunk_times(const Situation& s, const Schedule& schedule)
   const int stages = schedule.stages;
   for (int stage = 0; stage < stages; ++stage) {
     for (int c = 0; c < schedule.chunks; ++c) {
-      const bool back = schedule.placement != Placement::looped && c == 1;
+      const bool back = schedule.placement != ChunkPlacement::looped && c == 1;
       const int within = back ? stages - 1 - stage : stage;
-      const int number = schedule.placement == Placement::mirrored ? within : c * stages + within;
+      const int number =
+          schedule.placement == ChunkPlacement::mirrored ? within : c * stages + within;
       placed[static_cast<size_t>(stage * schedule.chunks + c)] =
           chunks[static_cast<size_t>(number)];
     }

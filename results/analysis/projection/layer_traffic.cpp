@@ -11,15 +11,15 @@ TensorTraffic tensor_traffic(const Situation& s) {
   const double bytes =
       element_bytes(s.plan.precision) * s.plan.tokens() * static_cast<double>(s.plan.model.width);
   const GroupShape group = group_shape(s.machine, tp, 1);
-  const auto once = [&](Collective collective) {
+  const auto once = [&](CollectiveKind collective) {
     return collective_seconds(s.machine, collective, bytes, group, s.determinism.algorithms);
   };
   if (!s.plan.layout.sequence_parallel) {
-    const double reduce = 2 * once(Collective::all_reduce);
+    const double reduce = 2 * once(CollectiveKind::all_reduce);
     return {reduce, 0, reduce};
   }
-  const double gather = once(Collective::all_gather);
-  const double scatter = once(Collective::reduce_scatter);
+  const double gather = once(CollectiveKind::all_gather);
+  const double scatter = once(CollectiveKind::reduce_scatter);
   return {2 * (gather + scatter), 2 * gather, 2 * (gather + scatter)};
 }
 
@@ -31,7 +31,7 @@ double context_traffic(const Situation& s) {
   const double bytes = element_bytes(s.plan.precision) * s.plan.tokens() * 2 * kv *
                        static_cast<double>(m.head_width);
   const GroupShape group = group_shape(s.machine, cp, s.plan.layout.tp);
-  return static_cast<double>(cp - 1) * collective_seconds(s.machine, Collective::point_to_point,
+  return static_cast<double>(cp - 1) * collective_seconds(s.machine, CollectiveKind::point_to_point,
                                                           bytes, group, s.determinism.algorithms);
 }
 
@@ -47,10 +47,10 @@ double expert_traffic(const Situation& s) {
   const double width = static_cast<double>(s.plan.model.width);
   const double near = element_bytes(s.plan.precision) * rows * copies * width;
   if (domains == 1)
-    return 2 * collective_seconds(s.machine, Collective::all_to_all, near, group,
+    return 2 * collective_seconds(s.machine, CollectiveKind::all_to_all, near, group,
                                   s.determinism.algorithms);
   const double far = element_bytes(s.plan.precision) * rows * reached * width;
-  return 2 * collective_seconds(s.machine, Collective::all_to_all, far, group,
+  return 2 * collective_seconds(s.machine, CollectiveKind::all_to_all, far, group,
                                 s.determinism.algorithms);
 }
 

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "results/analysis/projection/determinism_cost.h"
-#include "results/analysis/projection/machine.h"
+#include "results/analysis/projection/hardware.h"
 #include "results/analysis/projection/op_table.h"
 #include "results/analysis/projection/training_plan.h"
 
@@ -12,7 +12,7 @@ namespace dettax {
 
 // Everything a step's cost depends on. What it refers to outlives it.
 struct Situation {
-  const Machine& machine;
+  const Hardware& machine;
   const TrainingPlan& plan;
   const DeterminismCost& determinism;
   const OpTable* table = nullptr;  // measured times, used where they have the operation
@@ -48,7 +48,7 @@ class OpCost {
   double roofline(double m, double n, double k, bool narrow) const;
   double flash(double flops, double ratio) const;
 
-  const Machine& machine_;
+  const Hardware& machine_;
   const Situation& situation_;
   Precision precision_;
   bool narrow_;

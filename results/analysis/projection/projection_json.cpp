@@ -77,7 +77,7 @@ std::string plan_layout_text(const TrainingPlan& plan) {
   return usual ? text : text + "." + to_string(plan.schedule);
 }
 
-std::string projections_json(const Machine& machine, const std::vector<ProjectedCase>& cases) {
+std::string projections_json(const Hardware& machine, const std::vector<ProjectedCase>& cases) {
   Json root = document("projection");
   root["cluster"] = machine.name;
   root["device"] = machine.device;
@@ -98,7 +98,7 @@ std::string projections_json(const Machine& machine, const std::vector<Projected
   return root.dump(2) + "\n";
 }
 
-std::string sweep_json(const Machine& machine, const Sweep& sweep) {
+std::string sweep_json(const Hardware& machine, const Sweep& sweep) {
   Json root = document("sweep");
   root["cluster"] = machine.name;
   root["tried"] = sweep.tried;

@@ -19,8 +19,8 @@ struct ProjectedCase {
 std::string plan_layout_text(const TrainingPlan& plan);
 
 // JSON texts, schema_version 1, units in the keys.
-std::string projections_json(const Machine& machine, const std::vector<ProjectedCase>& cases);
-std::string sweep_json(const Machine& machine, const Sweep& sweep);
+std::string projections_json(const Hardware& machine, const std::vector<ProjectedCase>& cases);
+std::string sweep_json(const Hardware& machine, const Sweep& sweep);
 std::string validation_json(const Validation& validation);
 
 }  // namespace dettax

@@ -53,19 +53,20 @@ int64_t Schedule::tasks() const {
 }
 
 Schedule::Place Schedule::next(int stage, int chunk) const {
-  const bool down = placement == Placement::looped || chunk == 0;
+  const bool down = placement == ChunkPlacement::looped || chunk == 0;
   const int to = stage + (down ? 1 : -1);
   if (to >= 0 && to < stages) return {to, chunk};
-  if (placement == Placement::mirrored || chunk + 1 == chunks) return {};
-  return placement == Placement::looped ? Place{0, chunk + 1} : Place{stage, chunk + 1};
+  if (placement == ChunkPlacement::mirrored || chunk + 1 == chunks) return {};
+  return placement == ChunkPlacement::looped ? Place{0, chunk + 1} : Place{stage, chunk + 1};
 }
 
 Schedule::Place Schedule::previous(int stage, int chunk) const {
-  const bool down = placement == Placement::looped || chunk == 0;
+  const bool down = placement == ChunkPlacement::looped || chunk == 0;
   const int from = stage - (down ? 1 : -1);
   if (from >= 0 && from < stages) return {from, chunk};
-  if (placement == Placement::mirrored || chunk == 0) return {};
-  return placement == Placement::looped ? Place{stages - 1, chunk - 1} : Place{stage, chunk - 1};
+  if (placement == ChunkPlacement::mirrored || chunk == 0) return {};
+  return placement == ChunkPlacement::looped ? Place{stages - 1, chunk - 1}
+                                             : Place{stage, chunk - 1};
 }
 
 Schedule make_schedule(const ScheduleRequest& request) {
@@ -77,9 +78,9 @@ Schedule make_schedule(const ScheduleRequest& request) {
     case ScheduleKind::interleaved:
       return schedules::interleaved(request);
     case ScheduleKind::zb_h1:
-      return schedules::zero_bubble(request, Placement::looped);
+      return schedules::zero_bubble(request, ChunkPlacement::looped);
     case ScheduleKind::zbv:
-      return schedules::zero_bubble(request, Placement::vee);
+      return schedules::zero_bubble(request, ChunkPlacement::vee);
     case ScheduleKind::dualpipe:
       return schedules::dualpipe(request);
   }
@@ -101,7 +102,7 @@ int64_t peak_in_flight(const Schedule& schedule, int stage) {
 namespace schedules {
 
 Schedule one_f_one_b(const ScheduleRequest& r) {
-  Schedule schedule{r.stages, 1, r.micro_batches, Placement::looped, {}};
+  Schedule schedule{r.stages, 1, r.micro_batches, ChunkPlacement::looped, {}};
   for (int stage = 0; stage < r.stages; ++stage) {
     auto& order = schedule.order.emplace_back();
     order.reserve(static_cast<size_t>(2 * r.micro_batches));
@@ -122,7 +123,7 @@ Schedule one_f_one_b(const ScheduleRequest& r) {
 
 // Megatron's order: groups of `stages` micro-batches go through one chunk after the other.
 Schedule interleaved(const ScheduleRequest& r) {
-  Schedule schedule{r.stages, r.chunks, r.micro_batches, Placement::looped, {}};
+  Schedule schedule{r.stages, r.chunks, r.micro_batches, ChunkPlacement::looped, {}};
   const int64_t passes = r.micro_batches * r.chunks;
   const int64_t group = int64_t{r.stages} * r.chunks;
   for (int stage = 0; stage < r.stages; ++stage) {

@@ -29,13 +29,13 @@ struct PipelineTask {
 
 // Where chunk c of stage s lies in the model. looped: number c * stages + s. vee: down and up again. mirrored: chunk 0 is a whole model
 // from stage 0 on, chunk 1 another from the last stage on (DualPipe's two directions).
-enum class Placement { looped, vee, mirrored };
+enum class ChunkPlacement { looped, vee, mirrored };
 
 struct Schedule {
   int stages = 1;
   int chunks = 1;
   int64_t micro_batches = 1;
-  Placement placement = Placement::looped;
+  ChunkPlacement placement = ChunkPlacement::looped;
   std::vector<std::vector<PipelineTask>> order;  // of each stage
 
   int64_t tasks() const;
@@ -62,7 +62,7 @@ int64_t peak_in_flight(const Schedule& schedule, int stage);
 namespace schedules {
 Schedule one_f_one_b(const ScheduleRequest& request);
 Schedule interleaved(const ScheduleRequest& request);
-Schedule zero_bubble(const ScheduleRequest& request, Placement placement);
+Schedule zero_bubble(const ScheduleRequest& request, ChunkPlacement placement);
 Schedule dualpipe(const ScheduleRequest& request);
 }  // namespace schedules
 

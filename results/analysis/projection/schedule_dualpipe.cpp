@@ -106,7 +106,7 @@ class Stage {
 }  // namespace
 
 Schedule dualpipe(const ScheduleRequest& r) {
-  Schedule schedule{r.stages, 2, r.micro_batches, Placement::mirrored, {}};
+  Schedule schedule{r.stages, 2, r.micro_batches, ChunkPlacement::mirrored, {}};
   for (int stage = 0; stage < r.stages; ++stage)
     schedule.order.push_back(Stage(r.stages, stage, r.micro_batches).take());
   return schedule;

@@ -71,8 +71,8 @@ std::vector<PipelineTask> two_chunks(const ScheduleRequest& r, int stage) {
 
 }  // namespace
 
-Schedule zero_bubble(const ScheduleRequest& request, Placement placement) {
-  const bool vee = placement == Placement::vee;
+Schedule zero_bubble(const ScheduleRequest& request, ChunkPlacement placement) {
+  const bool vee = placement == ChunkPlacement::vee;
   Schedule schedule{request.stages, vee ? 2 : 1, request.micro_batches, placement, {}};
   for (int stage = 0; stage < request.stages; ++stage)
     schedule.order.push_back(vee ? two_chunks(request, stage) : one_chunk(request, stage));

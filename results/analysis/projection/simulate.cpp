@@ -24,7 +24,7 @@ double send_seconds(const Situation& s) {
   const double bytes = element_bytes(s.plan.precision) * s.plan.tokens() *
                        static_cast<double>(s.plan.model.width) / cut;
   const GroupShape group = group_shape(s.machine, 2, s.plan.ranks() / l.pp);
-  return collective_seconds(s.machine, Collective::point_to_point, bytes, group,
+  return collective_seconds(s.machine, CollectiveKind::point_to_point, bytes, group,
                             s.determinism.algorithms);
 }
 
@@ -76,7 +76,7 @@ Projection simulate(const Situation& s) {
   return step;
 }
 
-Projection simulate(const Situation& s, const Jitter& jitter, int samples) {
+Projection simulate(const Situation& s, const StepJitter& jitter, int samples) {
   const Prepared prepared = prepare(s);
   Projection step = one_step(s, prepared, {});
   const Layout& l = s.plan.layout;

@@ -30,6 +30,6 @@ struct Projection {
 // Without noise: the mean step if every pass took its mean. Throws Error{config} where plan_refusal has a reason.
 Projection simulate(const Situation& situation);
 // With it: means over `samples` steps of the slowest of all replicas.
-Projection simulate(const Situation& situation, const Jitter& jitter, int samples);
+Projection simulate(const Situation& situation, const StepJitter& jitter, int samples);
 
 }  // namespace dettax

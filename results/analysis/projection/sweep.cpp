@@ -39,7 +39,7 @@ TrainingPlan with_axes(const TrainingPlan& base, const Axes& a) {
 
 // Every combination that divides the ranks, smallest axes first.
 template <typename Visit>
-void each_layout(const Machine& machine, const TrainingPlan& base, const Visit& visit) {
+void each_layout(const Hardware& machine, const TrainingPlan& base, const Visit& visit) {
   const int64_t ranks = base.ranks();
   const int64_t experts = base.model.moe ? base.model.moe->experts : 1;
   for (const int tp : powers_up_to(std::min<int64_t>(8, machine.link_domain)))
@@ -57,7 +57,7 @@ void each_layout(const Machine& machine, const TrainingPlan& base, const Visit& 
 
 }  // namespace
 
-Sweep sweep_layouts(const Machine& machine, const TrainingPlan& base, int most) {
+Sweep sweep_layouts(const Hardware& machine, const TrainingPlan& base, int most) {
   Sweep sweep;
   const DeterminismCost fast;
   each_layout(machine, base, [&](const TrainingPlan& plan) {

@@ -20,7 +20,7 @@ struct Sweep {
 };
 // All combinations of tensor, pipeline, virtual, context and expert parallelism, micro-batch and recomputation for `plan`'s model, ranks
 // and global batch; at most `most` of them are simulated.
-Sweep sweep_layouts(const Machine& machine, const TrainingPlan& plan, int most);
+Sweep sweep_layouts(const Hardware& machine, const TrainingPlan& plan, int most);
 
 // The same layout on more or fewer ranks: data-parallel replicas and the global batch grow together.
 TrainingPlan on_ranks(const TrainingPlan& plan, int64_t ranks);

@@ -7,7 +7,7 @@ namespace {
 
 constexpr uint32_t kFactorStream = 3;
 
-FactorDraw draw(const Jitter& jitter, uint64_t number) {
+FactorDraw draw(const StepJitter& jitter, uint64_t number) {
   const RandomKey key{jitter.seed, RandomPurpose::analysis, kFactorStream};
   FactorDraw uniforms{};
   for (size_t i = 0; i < uniforms.size(); ++i)

@@ -21,7 +21,7 @@ struct ProjectedTax {
 };
 
 struct TaxRequest {
-  const Machine& machine;
+  const Hardware& machine;
   const TrainingPlan& plan;
   const Mode& mode;
   const Mode& fast;
@@ -29,7 +29,7 @@ struct TaxRequest {
   const OpTable* table = nullptr;
   bool lose_tensor_overlap =
       false;  // besides the mode's knobs: Megatron refuses to hide tensor-parallel traffic
-  Jitter jitter = {};
+  StepJitter jitter = {};
   int samples = 8;
   int draws = 200;
 };

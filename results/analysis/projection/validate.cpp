@@ -16,10 +16,10 @@ constexpr int kSamples = 2;
 class Machines {
  public:
   explicit Machines(const Calibration& calibration) : calibration_(calibration) {}
-  const Machine& named(const std::string& name) {
+  const Hardware& named(const std::string& name) {
     auto found = machines_.find(name);
     if (found == machines_.end()) {
-      found = machines_.emplace(name, load_machine(name)).first;
+      found = machines_.emplace(name, load_hardware(name)).first;
       apply_calibration(calibration_, found->second);
     }
     return found->second;
@@ -30,13 +30,13 @@ class Machines {
 
  private:
   Calibration calibration_;
-  std::map<std::string, Machine> machines_;
+  std::map<std::string, Hardware> machines_;
 };
 
 double project(Machines& machines, const PublishedRow& row) {
   const DeterminismCost fast;
   const Situation situation{machines.named(row.machine), row.plan, fast};
-  return simulate(situation, Jitter{}, kSamples).step_seconds;
+  return simulate(situation, StepJitter{}, kSamples).step_seconds;
 }
 
 GroupError summary(const std::string& name, const std::vector<const Judged*>& judged) {

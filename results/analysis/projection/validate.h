@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "results/analysis/projection/machine.h"
+#include "results/analysis/projection/hardware.h"
 #include "results/analysis/projection/published.h"
 
 namespace dettax {

@@ -39,7 +39,7 @@ struct Efficiency {
 };
 
 // A kind of accelerator, how many share a fast link, and the network between such groups: a cluster's file with the key `hardware`.
-struct Machine {
+struct Hardware {
   std::string name;    // of the cluster
   std::string device;  // H100-SXM
   Generation generation = Generation::hopper;
@@ -61,13 +61,13 @@ struct Machine {
 };
 
 // Throws Error{config} where the cluster's file has no hardware, or wrong values.
-Machine load_machine(const std::string& cluster_name_or_path);
+Hardware load_hardware(const std::string& cluster_name_or_path);
 // Clusters of the catalog that describe their hardware.
-std::vector<std::string> list_machines();
+std::vector<std::string> list_hardware();
 
 // A copy of the efficiencies that were fitted, by generation and key; machine files lie over them.
 using Calibration = std::map<std::string, std::map<std::string, double>>;
 Calibration load_calibration();
-void apply_calibration(const Calibration& calibration, Machine& machine);
+void apply_calibration(const Calibration& calibration, Hardware& machine);
 
 }  // namespace dettax

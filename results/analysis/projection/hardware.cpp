@@ -1,4 +1,4 @@
-#include "results/analysis/projection/machine.h"
+#include "results/analysis/projection/hardware.h"
 
 #include <filesystem>
 
@@ -46,7 +46,7 @@ void read_efficiency(MapReader& reader, Efficiency& efficiency) {
   keys.finish();
 }
 
-void read_peaks(MapReader& reader, Machine& machine) {
+void read_peaks(MapReader& reader, Hardware& machine) {
   MapReader keys(reader.require("peak_flops"), reader.path("peak_flops"));
   keys.number("bf16", machine.bf16_flops, kPositive);
   keys.number("fp8", machine.fp8_flops, kPositive);
@@ -56,8 +56,8 @@ void read_peaks(MapReader& reader, Machine& machine) {
   keys.finish();
 }
 
-Machine read_machine(const Yaml& node, const std::string& name) {
-  Machine machine;
+Hardware read_hardware(const Yaml& node, const std::string& name) {
+  Hardware machine;
   machine.name = name;
   MapReader reader(node, "hardware");
   machine.device = read_text(reader.require("device"), reader.path("device"));
@@ -93,7 +93,7 @@ const char* to_string(Generation generation) {
   return generation_words()[static_cast<size_t>(generation)].c_str();
 }
 
-double Machine::peak_flops(Precision precision) const {
+double Hardware::peak_flops(Precision precision) const {
   switch (precision) {
     case Precision::fp32:
       return fp32_flops;
@@ -112,7 +112,7 @@ double Machine::peak_flops(Precision precision) const {
   return 0;
 }
 
-Machine load_machine(const std::string& cluster_name_or_path) {
+Hardware load_hardware(const std::string& cluster_name_or_path) {
   const std::string path = resolve(FileKind::cluster, cluster_name_or_path);
   const Yaml node = read_yaml(path);
   const Yaml* hardware = node.kind == Yaml::Kind::map ? node.find("hardware") : nullptr;
@@ -121,10 +121,10 @@ Machine load_machine(const std::string& cluster_name_or_path) {
         ErrorKind::config,
         fmt::format("{}: hardware: is missing; configs/clusters/h100.yaml shows its keys", path));
   }
-  return read_machine(*hardware, stem(path));
+  return read_hardware(*hardware, stem(path));
 }
 
-std::vector<std::string> list_machines() {
+std::vector<std::string> list_hardware() {
   std::vector<std::string> names;
   for (const std::string& name : list_clusters()) {
     const Yaml node = read_yaml(resolve(FileKind::cluster, name));
@@ -153,7 +153,7 @@ Calibration load_calibration() {
   return calibration;
 }
 
-void apply_calibration(const Calibration& calibration, Machine& machine) {
+void apply_calibration(const Calibration& calibration, Hardware& machine) {
   const auto part = calibration.find(to_string(machine.generation));
   if (part == calibration.end()) return;
   for (const EfficiencyKey& key : kEfficiencyKeys) {

@@ -1,0 +1,32 @@
+# One definition a type: two headers that define the same name in the same namespace link into one program without a word, and one's
+# destructor then runs on the other's objects. Run as
+#   cmake -DROOT=<source> -P cmake/types.cmake
+# Types of a namespace stand at the first column, as clang-format leaves them.
+cmake_minimum_required(VERSION 3.25)
+
+set(faults "")
+set(seen "")
+file(GLOB_RECURSE headers RELATIVE ${ROOT} ${ROOT}/harness/*.h ${ROOT}/profiles/*.h ${ROOT}/results/*.h ${ROOT}/exporters/*.h ${ROOT}/suites/*.h)
+foreach(header IN LISTS headers)
+  set(space "")
+  file(STRINGS ${ROOT}/${header} lines REGEX "^(namespace|struct|class|enum class|union) [A-Za-z_:0-9]+( final)?( :.*)? {")
+  foreach(line IN LISTS lines)
+    if(line MATCHES "^namespace ([A-Za-z_:0-9]+)")
+      set(space ${CMAKE_MATCH_1})
+    elseif(line MATCHES "^(struct|class|enum class|union) ([A-Za-z_0-9]+)")
+      set(type ${space}::${CMAKE_MATCH_2})
+      if(type IN_LIST seen)
+        string(APPEND faults "\n  ${type} in ${header} and in ${where_${type}}")
+      endif()
+      list(APPEND seen ${type})
+      set(where_${type} ${header})
+    endif()
+  endforeach()
+endforeach()
+if(NOT faults STREQUAL "")
+  message(FATAL_ERROR "types defined twice:${faults}")
+endif()
+list(LENGTH seen count)
+if(count LESS 50)
+  message(FATAL_ERROR "only ${count} types found: the pattern no longer fits how headers are written")
+endif()
