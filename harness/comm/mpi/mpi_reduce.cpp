@@ -156,18 +156,17 @@ void MpiTransport::sum(std::span<const float* const> inputs, float* out, int64_t
 void MpiTransport::reduce_at_each(const Reduction& reduction) {
   const int64_t count = reduction.parts.back().end;
   make_room(count * size());
-  Requests requests;
-  std::vector<const float*> inputs;
+  small_inputs_.clear();
   for (int r = 0; r < size(); ++r) {
     float* room = scratch_.data() + r * count;
-    inputs.push_back(r == rank_ ? reduction.in : room);
-    if (r != rank_) requests.receive(room, count * kFloat, r, kPart, comm_);
+    small_inputs_.push_back(r == rank_ ? reduction.in : room);
+    if (r != rank_) small_.receive(room, count * kFloat, r, kPart, comm_);
   }
   for (int i = 1; i < size(); ++i)
-    requests.send(reduction.in, count * kFloat, (rank_ + i) % size(), kPart, comm_);
+    small_.send(reduction.in, count * kFloat, (rank_ + i) % size(), kPart, comm_);
   wait_for_links_to_all([&](int) { return count * kFloat; });
-  wait(requests);
-  sum(inputs, reduction.out, count, reduction.order);
+  wait(small_);
+  sum(small_inputs_, reduction.out, count, reduction.order);
 }
 
 void MpiTransport::reduce(const Reduction& reduction) {

@@ -78,6 +78,10 @@ class MpiTransport : public Transport {
   bool spin_;
   std::atomic<bool> abandoned_{false};
   std::vector<float> scratch_;
+  // Of small reductions, kept because a new one costs as much as the message: after scratch_, which
+  // they receive into.
+  Requests small_;
+  std::vector<const float*> small_inputs_;
   std::map<int, std::unique_ptr<Kept>> kept_;
 };
 
