@@ -10,6 +10,18 @@ namespace {
 
 constexpr int64_t kSmall = 16 * 1024;  // bytes to one rank that cost less than one more way
 
+// Requests that outlive one use; what a thrown error leaves is cancelled while the others still answer.
+class Borrowed {
+ public:
+  explicit Borrowed(Requests& requests) : requests_(requests) {}
+  ~Borrowed() { requests_.let_go(); }
+  Borrowed(const Borrowed&) = delete;
+  Borrowed& operator=(const Borrowed&) = delete;
+
+ private:
+  Requests& requests_;
+};
+
 }  // namespace
 
 // One reduction. All pieces of the others' parts are sent at once; those of this rank's part are added
@@ -156,6 +168,7 @@ void MpiTransport::sum(std::span<const float* const> inputs, float* out, int64_t
 void MpiTransport::reduce_at_each(const Reduction& reduction) {
   const int64_t count = reduction.parts.back().end;
   make_room(count * size());
+  const Borrowed borrowed(small_);
   small_inputs_.clear();
   for (int r = 0; r < size(); ++r) {
     float* room = scratch_.data() + r * count;

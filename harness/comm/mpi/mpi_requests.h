@@ -82,8 +82,9 @@ class Requests {
     expected_bytes_.clear();
   }
 
- private:
+  // Cancels what is left; what has been waited for leaves nothing.
   void let_go() {
+    if (requests_.empty()) return;
     std::erase(requests_, MPI_REQUEST_NULL);
     for (MPI_Request& request : requests_) MPI_Cancel(&request);
     int all = requests_.empty() ? 1 : 0;
@@ -95,8 +96,10 @@ class Requests {
     for (MPI_Request& request : requests_) {
       if (all == 0 && request != MPI_REQUEST_NULL) MPI_Request_free(&request);
     }
+    clear();
   }
 
+ private:
   std::vector<MPI_Request> requests_;
   std::vector<int64_t> expected_bytes_;  // 0: of a send
   std::vector<MPI_Status> statuses_;
