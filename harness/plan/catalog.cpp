@@ -53,6 +53,17 @@ std::pair<std::string, std::string> look_up(FileKind kind, const std::string& na
           ""};
 }
 
+// A relative path that a file names starts at that file's folder; one from a flag at the current folder.
+std::string from_where_it_stands(const Yaml& reference, const std::string& path) {
+  const size_t colon = reference.origin.rfind(':');
+  if (!is_path(path) || fs::path(path).is_absolute() || colon == std::string::npos) return path;
+  const std::string line = reference.origin.substr(colon + 1);
+  const bool in_file =
+      !line.empty() && std::ranges::all_of(line, [](char c) { return c >= '0' && c <= '9'; });
+  if (!in_file) return path;
+  return (fs::path(reference.origin.substr(0, colon)).parent_path() / path).string();
+}
+
 }  // namespace
 
 std::string find_home() {
@@ -110,7 +121,7 @@ std::string resolve(FileKind kind, const std::string& name_or_path) {
 std::string resolve(FileKind kind, const Yaml& reference, const std::string& key) {
   const auto [fault, path] = look_up(kind, read_text(reference, key));
   if (!fault.empty()) throw config_error(reference, key, fault);
-  return path;
+  return from_where_it_stands(reference, path);
 }
 
 std::string resolve_base(FileKind kind, const Yaml& reference, const std::string& key,

@@ -18,7 +18,8 @@ bool is_path(const std::string& name_or_path);
 // The file of a name or path. Throws Error{config} `model "x" does not exist; did you mean "y"?`.
 std::string resolve(FileKind kind, const std::string& name_or_path);
 
-// The same for a reference inside another file, which the message then names.
+// The same for a reference inside another file, which the message then names. A relative path starts at that file's folder; where the
+// value was laid over the file by a flag, at the current folder.
 std::string resolve(FileKind kind, const Yaml& reference, const std::string& key);
 
 // The same for a file's `base`; `above` are the files that are being read, each the base of the one before it. Error{config} if it is one

@@ -1,5 +1,12 @@
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
 #include <fmt/format.h>
 
+#include "harness/base/text.h"
 #include "harness/plan/catalog.h"
 #include "harness/plan/loaders.h"
 #include "harness/plan/suite.h"
@@ -100,12 +107,30 @@ Model read_base(MapReader& reader, const Above& above) {
   return load_model_below(resolve_base(FileKind::model, *base, reader.path("base"), above), above);
 }
 
-Model read_model_map(const Yaml& node, const std::string& key, const std::string& default_name,
+// What a model that is made of another differs in; cut layers are told by the case's name already.
+std::vector<std::string> changes_of(const Yaml& node) {
+  constexpr std::array<std::string_view, 5> kNoChange{"base", "name", "source", "layers",
+                                                      "published_layers"};
+  std::vector<std::string> changes;
+  for (const auto& entry : node.entries) {
+    if (std::ranges::find(kNoChange, entry.key) == kNoChange.end()) changes.push_back(entry.key);
+  }
+  return changes;
+}
+
+// A variation must not pass as the model that it was made of: a file has its own name, a map inside a suite says what it changes.
+std::string name_of(const Model& base, const std::string& file, const Yaml& node) {
+  if (!file.empty()) return file;
+  const std::vector<std::string> changes = changes_of(node);
+  return base.name.empty() || changes.empty() ? base.name : base.name + "+" + join(changes, "+");
+}
+
+Model read_model_map(const Yaml& node, const std::string& key, const std::string& file,
                      const Above& above) {
   MapReader reader(node, key);
   Model model = read_base(reader, above);
   const bool equal_heads = model.heads == model.key_value_heads;
-  if (model.name.empty()) model.name = default_name;
+  model.name = name_of(model, file, node);
   reader.text("name", model.name);
   reader.text("source", model.source);
   reader.integer("vocabulary", model.vocabulary, {2, kSize.high});

@@ -414,11 +414,10 @@ TEST(BadInput, ATextThatChangedSinceItWasPlannedIsRefused) {
 
 TEST(BadInput, ATextNeedsATokenForEveryByte) {
   const TemporaryFile text("t.txt", std::string(65, 'x'));
-  EXPECT_EQ(
-      failure("modes: [deterministic]\ncases:\n- model: {base: gpt-tiny, vocabulary: 90}\n" +
-              kBatch + "  data: {kind: text, path: \"" + text.path() + "\"}\n"),
-      ":5: cases.0.data.kind: text has 256 tokens, one a byte; model gpt-tiny has a vocabulary "
-      "of 90");
+  EXPECT_EQ(failure("modes: [deterministic]\ncases:\n- model: {base: gpt-tiny, vocabulary: 90}\n" +
+                    kBatch + "  data: {kind: text, path: \"" + text.path() + "\"}\n"),
+            ":5: cases.0.data.kind: text has 256 tokens, one a byte; model gpt-tiny+vocabulary has "
+            "a vocabulary of 90");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "harness/plan/suite.h"
+#include "tests/plan/temporary_file.h"
 
 namespace dettax {
 namespace {
@@ -34,6 +35,30 @@ TEST(Model, AllShippedModelsLoadAndNameTheirSource) {
     EXPECT_FALSE(model.source.empty()) << name;
     EXPECT_EQ(model.layers, model.published_layers);
   }
+}
+
+TEST(Model, MadeOfAnotherDoesNotPassAsIt) {
+  const TemporaryFile mine("mine.yaml", "base: gpt-tiny\nlayers: 1\n");
+  EXPECT_EQ(load_model(mine.path()).name, "mine");
+  const TemporaryFile named("file.yaml", "base: gpt-tiny\nname: ours\n");
+  EXPECT_EQ(load_model(named.path()).name, "ours");
+  const auto name_inside = [](const std::string& map) {
+    const TemporaryFile suite(
+        "suite.yaml", "modes: [deterministic]\ncases:\n- model: " + map +
+                          "\n  layout: dp1\n  batch: {micro: 1, global: 1, sequence_length: 8}\n");
+    return load_suite(suite.path()).cases.at(0).model.name;
+  };
+  EXPECT_EQ(name_inside("{base: gpt-tiny, layers: 1}"), "gpt-tiny");
+  EXPECT_EQ(name_inside("{base: gpt-tiny, ffn_width: 128}"), "gpt-tiny+ffn_width");
+}
+
+TEST(Model, AFileSeeksWhatItNamesBesideItself) {
+  const TemporaryFile suite("suite.yaml",
+                            "modes: [deterministic]\ncases:\n- model: ./beside.yaml\n"
+                            "  layout: dp1\n  batch: {micro: 1, global: 1, sequence_length: 8}\n");
+  std::ofstream(suite.folder() + "/beside.yaml") << "base: ./below.yaml\n";
+  std::ofstream(suite.folder() + "/below.yaml") << "base: gpt-tiny\nffn_width: 128\n";
+  EXPECT_EQ(load_suite(suite.path()).cases.at(0).model.ffn_width, 128);
 }
 
 TEST(Model, FlopsAreSixPerWeightAndTokenPlusAttention) {

@@ -43,7 +43,7 @@ TEST(Suite, ExpandsEveryListAndMergesDefaults) {
   }
   EXPECT_EQ(ids[0], "gpt-tiny.fp32.dp1.t2.b4x64.m2");
   EXPECT_EQ(ids[3], "gpt-tiny.fp32.dp2.t2.b8x128.m2");
-  EXPECT_EQ(ids[4], "gpt2-124m-l2.fp32.dp1.t2.b4x64.m2");
+  EXPECT_EQ(ids[4], "gpt2-124m+dropout-l2.fp32.dp1.t2.b4x64.m2");
   EXPECT_EQ(ids[8], "llama-tiny.fp32.dp1.t2.b4x64.m2.on");
   EXPECT_EQ(suite.cases[4].model.published_layers, 12);
   EXPECT_EQ(suite.cases[4].model.dropout, 0.1);
