@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdlib>
+#include <optional>
 #include <set>
 
 #include <fmt/format.h>
@@ -27,6 +28,7 @@ enum Family : size_t {
   kOverheadPresent,
   kAttributed,
   kResidual,
+  kMechanism,
   kBitexact,
   kVerdict,
   kNonfinite,
@@ -38,6 +40,8 @@ enum Family : size_t {
 
 constexpr std::array kScopes{"same_process",   "relaunch",      "other_allocation",
                              "restart_replay", "other_threads", "other_ranks"};
+constexpr std::array<std::string_view, 7> kMechanismFamilies{
+    "compute", "memory_fill", "exposed_comm", "copy", "idle", "profiler", "unmapped"};
 constexpr std::array kStatuses{Status::pass, Status::fail, Status::inconclusive, Status::skipped,
                                Status::error};
 
@@ -211,23 +215,22 @@ class Collector {
       if (state != TaxState::emulated && state != TaxState::unfinished &&
           !std::isnan(tax->min_detectable_overhead_ratio))
         put(kMinDetectable, {}, tax->min_detectable_overhead_ratio);  // +Inf: none is
-      if (has_value(state)) causes(record);
+      if (has_value(state)) {
+        causes(record);
+        mechanisms(record);
+      }
     }
     put(kNonfinite, {}, nonfinite_ ? 1 : 0);
   }
 
-  // What one knob alone costs, where a contrast of this arm says so. Parts and residual make the whole.
+  // What one knob costs: where its knobs were turned, the mean of into fast and out of the mode; else where a contrast of this arm says
+  // so. Parts and residual make the whole, so that the residual holds what knobs do together.
   void causes(const Record& record) {
     const ArmResult* fast = find_arm(record, "fast");
     if (fast == nullptr || !fast->step_time_seconds || config_->arm == nullptr ||
         !config_->arm->step_time_seconds)
       return;
-    std::map<std::string, double> parts;
-    for (const Contrast& contrast : record.contrasts) {
-      if (contrast.arm != config_->arm->arm || !std::isfinite(contrast.seconds_per_step.value))
-        continue;
-      parts[cause_of(contrast.knob)] += contrast.seconds_per_step.value;
-    }
+    const std::map<std::string, double> parts = parts_of(record);
     if (parts.empty()) return;
     double rest = config_->arm->step_time_seconds->value - fast->step_time_seconds->value;
     for (const auto& [cause, seconds] : parts) {
@@ -235,6 +238,43 @@ class Collector {
       rest -= seconds;
     }
     put_finite(kResidual, {}, rest);
+  }
+
+  std::map<std::string, double> parts_of(const Record& record) {
+    std::map<std::string, double> parts;
+    const auto add = [&](const std::string& knob, double seconds) {
+      if (std::isfinite(seconds)) parts[cause_of(knob)] += seconds;
+    };
+    const std::optional<Ablation>& ablation = record.ablation;
+    if (ablation && ablation->refusal.empty() && ablation->arm == config_->arm->arm) {
+      for (const KnobCost& cost : ablation->knobs) add(cost.knob, total_seconds(cost));
+      return parts;
+    }
+    for (const Contrast& contrast : record.contrasts) {
+      if (contrast.arm == config_->arm->arm) add(contrast.knob, contrast.seconds_per_step.value);
+    }
+    return parts;
+  }
+
+  // Of recorded steps. A closed list: mechanisms of one family ("idle.host", "idle.alloc") count together.
+  void mechanisms(const Record& record) {
+    for (const ArmProfile& profile : record.profiles) {
+      if (config_->arm == nullptr || profile.arm != config_->arm->arm || !profile.refusal.empty())
+        continue;
+      std::map<std::string, double> parts;
+      for (const MechanismTime& time : profile.mechanisms)
+        parts[family_of(time.mechanism)] += time.delta_seconds;
+      for (const auto& [mechanism, seconds] : parts)
+        put_finite(kMechanism, {{"mechanism", mechanism}}, seconds);
+      return;
+    }
+  }
+
+  static std::string family_of(const std::string& mechanism) {
+    const std::string family = mechanism.substr(0, mechanism.find('.'));
+    const bool known = std::find(kMechanismFamilies.begin(), kMechanismFamilies.end(), family) !=
+                       kMechanismFamilies.end();
+    return known ? family : "other";
   }
 
   std::string cause_of(const std::string& knob) {
@@ -315,6 +355,8 @@ const std::vector<MetricFamily>& metric_families() {
        "Part of the extra time per step put down to this cause."},
       {"dettax_attribution_residual_seconds", "seconds",
        "Extra time per step without a cause; parts and residual make the whole."},
+      {"dettax_overhead_mechanism_seconds", "seconds",
+       "Part of the extra time per recorded step that this mechanism took; they add up to it."},
       {"dettax_bitexact", "", "1 if the bits agreed over this scope; absent if not tested."},
       {"dettax_verdict", "", "1 for the verdict of the case, 0 for the other four."},
       {"dettax_nonfinite", "", "1 if a value of the case was no finite number."},

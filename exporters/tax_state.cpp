@@ -116,6 +116,21 @@ void add_emulated_topology(std::vector<std::string>& all, const Record& record) 
   }
 }
 
+void add_causes_not_shown(std::vector<std::string>& all, const Record& record) {
+  for (const ArmProfile& profile : record.profiles) {
+    if (!profile.refusal.empty())
+      add_once(all, fmt::format("causes of {}: {}", profile.arm, profile.refusal));
+  }
+  if (!record.ablation) return;
+  const Ablation& ablation = *record.ablation;
+  if (!ablation.refusal.empty()) {
+    add_once(all, fmt::format("knobs of {}: {}", ablation.arm, ablation.refusal));
+  } else if (!ablation.sufficient.reproducible) {
+    add_once(all, fmt::format("a smaller set of knobs of {}: {}", ablation.arm,
+                              ablation.sufficient.reason));
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> caveats(const Record& record) {
@@ -156,6 +171,7 @@ std::vector<std::string> not_shown(const Record& record) {
     if (control.status != ControlStatus::caught) open.push_back(control);
   }
   if (!open.empty()) add_once(all, "controls: " + control_words(open));
+  add_causes_not_shown(all, record);
   return all;
 }
 

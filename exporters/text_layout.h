@@ -26,6 +26,8 @@ class Grid {
   void add(std::vector<Cell> row) { rows_.push_back(std::move(row)); }
   bool empty() const { return rows_.empty(); }
   void write(std::ostream& out, size_t indent, bool colour) const;
+  size_t left_columns() const { return left_columns_; }
+  const std::vector<std::vector<Cell>>& rows() const { return rows_; }
 
  private:
   size_t left_columns_;

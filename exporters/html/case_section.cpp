@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "exporters/escape.h"
+#include "exporters/html/causes_section.h"
 #include "exporters/html/chart_data.h"
 #include "exporters/html/markup.h"
 #include "exporters/mode_words.h"
@@ -116,6 +117,30 @@ void write_knobs(std::ostream& out, const Record& record) {
   write_items(out, costs);
 }
 
+// Ranks of all arms by where they ran; arms that ran alike share a line.
+void write_places(std::ostream& out, const Record& record) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> seen;
+  for (const ArmResult& arm : record.arms) {
+    std::vector<std::string> ranks;
+    for (const RankPlace& place : arm.places)
+      ranks.push_back(fmt::format("{} on {}, cores {}{}", place.rank, place.host, place.cores,
+                                  place.bound ? ", bound" : ""));
+    if (ranks.empty()) continue;
+    const std::string words = join(ranks, "; ");
+    const auto same =
+        std::find_if(seen.begin(), seen.end(), [&](const auto& one) { return one.first == words; });
+    if (same == seen.end()) {
+      seen.push_back({words, {arm.arm}});
+    } else {
+      same->second.push_back(arm.arm);
+    }
+  }
+  std::vector<std::string> lines;
+  for (const auto& [words, arms] : seen)
+    lines.push_back(fmt::format("ranks of {}: {}", join(arms, ", "), words));
+  write_items(out, lines, "dim");
+}
+
 }  // namespace
 
 void write_case_section(std::ostream& out, const Record& record, size_t place, bool open) {
@@ -131,7 +156,9 @@ void write_case_section(std::ostream& out, const Record& record, size_t place, b
   write_taxes(out, record);
   write_arms(out, record, place);
   write_evidence(out, record);
+  write_causes(out, record, place);
   write_knobs(out, record);
+  write_places(out, record);
   write_items(out, environment_words(record), "dim");
   out << "</div>\n</details>\n";
 }

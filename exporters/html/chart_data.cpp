@@ -4,6 +4,7 @@
 #include <cmath>
 #include <ostream>
 
+#include "exporters/html/cause_data.h"
 #include "exporters/json_writer.h"
 #include "exporters/step_times.h"
 #include "exporters/tax_state.h"
@@ -118,6 +119,7 @@ void write_chart_data(std::ostream& out, const std::vector<const Record*>& recor
     write_case(json, arms);
   }
   json.end_object();
+  write_cause_data(json, records);
   json.end_object();
 }
 

@@ -10,6 +10,7 @@
 #include "exporters/html/assets.h"
 #include "exporters/html/case_section.h"
 #include "exporters/html/chart_data.h"
+#include "exporters/html/evidence_section.h"
 #include "exporters/html/markup.h"
 #include "exporters/report_order.h"
 #include "exporters/tax_state.h"
@@ -63,8 +64,10 @@ void write_verdict(std::ostream& out, const std::vector<Record>& records) {
                   fmt::format("run {}, suite {}, {}, on {} ({})", ran->run_id, ran->suite,
                               e.started_at, e.host, e.cpu_model));
   }
-  out << "<nav><a href=\"#tax\">tax</a><a href=\"#cases\">cases</a><a href=\"#open\">what was not "
-         "shown</a><a href=\"#environment\">environment</a></nav>\n</header>\n";
+  out << "<nav><a href=\"#tax\">tax</a><a href=\"#evidence\">evidence</a><a "
+         "href=\"#cases\">cases</a>"
+         "<a href=\"#open\">what was not shown</a><a "
+         "href=\"#environment\">environment</a></nav>\n</header>\n";
 }
 
 void write_tax(std::ostream& out, const std::vector<const Record*>& records) {
@@ -158,6 +161,7 @@ void write_html(std::ostream& out, const std::vector<Record>& records, const Exp
   write_head(out);
   write_verdict(out, records);
   write_tax(out, order);
+  write_evidence_section(out, order);
   write_cases(out, order);
   write_not_shown(out, order);
   write_environments(out, order);

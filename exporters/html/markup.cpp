@@ -9,7 +9,36 @@ namespace {
 
 bool holds_numbers(const std::string& name) { return name.starts_with(' '); }
 
+const char* class_of(Colour colour) {
+  switch (colour) {
+    case Colour::red:
+      return "differ";
+    case Colour::yellow:
+      return "warning";
+    case Colour::dim:
+      return "dim";
+    case Colour::bold:
+      return "strong";
+    default:
+      return "";
+  }
+}
+
 }  // namespace
+
+void write_grid(std::ostream& out, const Grid& grid) {
+  if (grid.empty()) return;
+  std::vector<std::string> header;
+  for (const Grid::Cell& cell : grid.rows().front())
+    header.push_back((header.size() < grid.left_columns() ? "" : " ") + cell.text);
+  HtmlTable table(std::move(header));
+  for (size_t i = 1; i < grid.rows().size(); ++i) {
+    std::vector<HtmlCell> row;
+    for (const Grid::Cell& cell : grid.rows()[i]) row.push_back({cell.text, class_of(cell.colour)});
+    table.add(std::move(row));
+  }
+  table.write(out);
+}
 
 void write_element(std::ostream& out, std::string_view tag, std::string_view text,
                    std::string_view classes) {

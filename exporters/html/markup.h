@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "exporters/text_layout.h"
+
 namespace dettax {
 
 // Small pieces of HTML. Text is escaped here and nowhere else.
@@ -27,6 +29,9 @@ class HtmlTable {
   std::vector<std::string> header_;
   std::vector<std::vector<HtmlCell>> rows_;
 };
+
+// The same rows as a terminal shows; the first of them is the header.
+void write_grid(std::ostream& out, const Grid& grid);
 
 // <tag class="classes">text</tag>
 void write_element(std::ostream& out, std::string_view tag, std::string_view text,

@@ -98,8 +98,98 @@
       .call(d3.axisBottom(x).ticks(Math.max(2, Math.floor((width - left) / 110))).tickFormat(time));
   };
 
+  const signed = (seconds) => {
+    if (seconds === null) return "?";
+    if (seconds === 0) return "0";
+    return (seconds < 0 ? "\u2212" : "+") + time(Math.abs(seconds));
+  };
+  const timeAxis = (x, width) => d3.axisBottom(x).ticks(Math.max(2, Math.floor(width / 110))).tickFormat((value) => {
+    const text = value === 0 ? "0" : time(Math.abs(value));
+    return value < 0 ? `\u2212${text}` : text;
+  });
+  const known = (value) => value !== null;
+
+  // Bars of rows that each go from one time to another, with a whisker where there is an interval.
+  const bars = (node, rows, label) => {
+    const narrow = node.clientWidth < 640;
+    const step = narrow ? 2 * rowHeight : rowHeight, top = 4, height = top + rows.length * step + 26;
+    const { svg, width } = canvas(node, height, label);
+    const left = narrow ? 10 : Math.round(width * 0.26), right = narrow ? 10 : 96;
+    const ends = rows.flatMap((row) => [row.from, row.to, row.low, row.high]).filter(known);
+    const x = d3.scaleLinear().domain(d3.extent(ends)).nice(5).range([left, width - right]);
+    const row = svg.selectAll(".row").data(rows).enter().append("g").attr("class", "row")
+      .attr("transform", (_, i) => `translate(0,${top + i * step})`);
+    row.append("title").text((d) => `${d.name}: ${d.words}`);
+    row.append("text").attr("x", narrow ? 6 : left - 10).attr("y", 16).attr("text-anchor", narrow ? "start" : "end")
+      .text((d) => fitted(d.name, narrow ? width - 110 : left - 14));
+    row.append("text").attr("class", "soft").attr("x", width - 4).attr("y", 16).attr("text-anchor", "end").text((d) => d.words);
+    const middle = narrow ? rowHeight + 10 : 12;
+    row.append("rect").attr("class", (d) => d.kind).attr("y", middle - 7).attr("height", 14)
+      .attr("x", (d) => Math.min(x(d.from), x(d.to))).attr("width", (d) => Math.max(1.5, Math.abs(x(d.to) - x(d.from))));
+    row.filter((d) => known(d.low) && known(d.high)).append("line").attr("class", "whisker").attr("x1", (d) => x(d.low))
+      .attr("x2", (d) => x(d.high)).attr("y1", middle).attr("y2", middle);
+    svg.append("g").attr("transform", `translate(0,${height - 24})`).call(timeAxis(x, width - left - right));
+    return { svg, x, height };
+  };
+  const kind = (seconds) => (seconds > 0 ? "more" : "less");
+
+  // Where the recorded step of an arm differs from fast's.
+  const mechanisms = (node) => {
+    const profile = data.causes[node.dataset.case].profiles[node.dataset.number];
+    const rows = profile.mechanisms.filter((one) => known(one.delta)).map((one) => (
+      { name: one.name, from: 0, to: one.delta, low: null, high: null, words: signed(one.delta), kind: kind(one.delta) }));
+    const { svg, x, height } = bars(node, rows, `${profile.arm} less fast, by mechanism`);
+    svg.append("line").attr("class", "zero").attr("x1", x(0)).attr("x2", x(0)).attr("y1", 0).attr("y2", height - 24);
+  };
+
+  // From a fast step to one of the mode, knob by knob.
+  const waterfall = (node) => {
+    const matrix = data.causes[node.dataset.case].ablation;
+    const whole = (name, to) => ({ name, to, low: null, high: null, words: time(to), kind: "bar" });
+    const rows = [whole("fast", matrix.fast)];
+    let at = matrix.fast;
+    matrix.rows.slice(0, -1).filter((one) => known(one.seconds)).forEach((one) => {
+      const shift = (value) => (known(value) ? at + value : null);
+      rows.push({ name: one.knob, from: at, to: at + one.seconds, low: shift(one.low), high: shift(one.high),
+        words: signed(one.seconds), kind: kind(one.seconds) });
+      at += one.seconds;
+    });
+    rows.push(whole(matrix.arm, at));
+    // Whole steps stand from the edge on: an axis from nothing would leave no room for what differs.
+    const least = d3.min(rows.flatMap((row) => [row.from ?? null, row.to, row.low]).filter(known));
+    const most = d3.max(rows.flatMap((row) => [row.to, row.high]).filter(known));
+    rows.forEach((row) => { row.from ??= least - 0.08 * (most - least || least); });
+    bars(node, rows, `from fast to ${matrix.arm}, knob by knob`);
+  };
+
+  // Knobs against mechanisms; the deeper, the more time.
+  const heat = (node) => {
+    const matrix = data.causes[node.dataset.case].ablation;
+    const columns = matrix.mechanisms.concat(["recording", "step"]);
+    const left = 110, cell = 92, top = 34, need = left + columns.length * cell + 4;
+    const height = top + matrix.rows.length * (rowHeight + 2) + 4;
+    const { svg, width } = canvas(node, height, "knobs against mechanisms");
+    // Too many columns for a phone are scrolled within the page.
+    const wide = Math.max(width, need);
+    svg.attr("viewBox", `0 0 ${wide} ${height}`).style("width", `${wide}px`).style("height", `${height}px`);
+    const across = (wide - left) / columns.length;
+    const most = d3.max(matrix.rows.flatMap((row) => row.cells.concat([row.seconds])).filter(known), Math.abs) || 1;
+    svg.selectAll(".column").data(columns).enter().append("text").attr("class", "soft").attr("text-anchor", "middle")
+      .attr("x", (_, i) => left + (i + 0.5) * across).attr("y", top - 10).text((name) => fitted(name, across - 6))
+      .append("title").text((name) => name);
+    const row = svg.selectAll(".row").data(matrix.rows).enter().append("g").attr("class", "row")
+      .attr("transform", (_, i) => `translate(0,${top + i * (rowHeight + 2)})`);
+    row.append("text").attr("x", left - 8).attr("y", 16).attr("text-anchor", "end").text((d) => fitted(d.knob, left - 10));
+    const one = row.selectAll(".cell").data((d) => d.cells.concat([d.recording, d.seconds])).enter().append("g").attr("class", "cell")
+      .attr("transform", (_, i) => `translate(${left + i * across},0)`);
+    one.append("rect").attr("class", (value) => kind(value || 0)).attr("width", across - 2).attr("height", rowHeight)
+      .attr("fill-opacity", (value) => (value ? 0.04 + 0.5 * Math.min(1, Math.abs(value) / most) : 0.02));
+    one.append("text").attr("x", across / 2).attr("y", 16).attr("text-anchor", "middle").text((value) => (value === 0 ? "" : signed(value)));
+  };
+
+  const charts = { forest, steps, mechanisms, waterfall, heat };
   const draw = (node) => {
-    (node.dataset.chart === "forest" ? forest : steps)(node);
+    charts[node.dataset.chart](node);
     if (!node.dataset.drawn) drawn += 1;
     node.dataset.drawn = String(node.clientWidth);
     root.dataset.charts = String(drawn);

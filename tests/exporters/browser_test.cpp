@@ -79,6 +79,14 @@ TEST_F(Browser, FitsAPhone) {
               HasSubstr("charts 8 of 8, empty 0, errors 0, overflow 0"));
 }
 
+TEST_F(Browser, DrawsTheCausesAtEveryWidth) {
+  for (const int width : {360, 1200}) {
+    const std::string seen = look({record_with_causes(), sample_record()}, width);
+    EXPECT_THAT(seen, HasSubstr("charts 6 of 6, empty 0, errors 0, overflow 0")) << width;
+    EXPECT_THAT(seen, Not(HasSubstr("CONSOLE")));
+  }
+}
+
 TEST_F(Browser, IsDarkWhereTheReaderIs) {
   EXPECT_THAT(look({sample_record()}, 800), HasSubstr("paper rgb(255, 255, 255)"));
   EXPECT_THAT(
@@ -92,6 +100,10 @@ TEST_F(Browser, RunsNothingOfWhatARecordHolds) {
   record.verdict.reason += "</script><script>window.alerted = 1</script>";
   record.planned.model.name = "</script><script>window.alerted = 1</script>";
   record.arms[0].arm = "<svg onload='window.alerted=1'>";
+  record.profiles = record_with_causes().profiles;
+  record.profiles[0].arm = record.profiles[0].mechanisms[0].mechanism = record.arms[0].arm;
+  record.ablation = record_with_causes().ablation;
+  record.ablation->knobs[0].knob = record.ablation->mechanisms[0] = record.verdict.reason;
   const std::string seen = look({record, sample_record()}, 800);
   EXPECT_THAT(seen, HasSubstr("errors 0, overflow 0"));
   EXPECT_THAT(seen, HasSubstr("alerts 0"));
@@ -114,6 +126,35 @@ TEST(Html, TwoHundredCasesFitFiveMegabytes) {
   const std::string page = exported("html", many_records(200));
   EXPECT_LT(page.size(), 5U << 20U) << page.size();
   EXPECT_EQ(refusal_by_consumer("html", page), "");
+}
+
+TEST(Html, ShowsKnobsMechanismsAndTheSufficientSet) {
+  const std::string page = exported("html", {record_with_causes()});
+  EXPECT_EQ(refusal_by_consumer("html", page), "");
+  for (const char* words : {"<h3>Causes: knobs", "<td class=\"number\">+3.60 ms</td>",
+                            "enough for equal bits here, in 7 runs: attention",
+                            "backward/layer0/attention", "\"knob\": \"interaction\""})
+    EXPECT_THAT(page, HasSubstr(words));
+  EXPECT_THAT(exported("html", {sample_record()}), Not(HasSubstr("<h3>Causes")));
+}
+
+TEST(Html, CausesThatWereRefusedAreNotShownAndSaySo) {
+  Record record = record_with_causes();
+  record.profiles[0].refusal = "a trace lost 3 records";
+  record.ablation->refusal = "too little memory";
+  const std::string page = exported("html", {record});
+  EXPECT_THAT(page, HasSubstr("causes of deterministic: a trace lost 3 records"));
+  EXPECT_THAT(page, HasSubstr("knobs of deterministic: too little memory"));
+  EXPECT_THAT(page, HasSubstr("\"causes\": {}"));
+  EXPECT_THAT(page, Not(HasSubstr("<div class=\"chart\" data-chart=\"heat\"")));
+}
+
+TEST(Html, EvidenceByScopeNamesWhatDiffers) {
+  const std::string page = exported("html", {not_reproducible()});
+  const size_t at = page.find("<section id=\"evidence\">");
+  const std::string section = page.substr(at, page.find("</section>", at) - at);
+  EXPECT_THAT(section, HasSubstr("<td class=\"differ\">differ</td>"));
+  EXPECT_THAT(section, HasSubstr("relaunch: step 0, rank 1, backward/layer3/attention"));
 }
 
 TEST(Html, VerdictComesFirst) {

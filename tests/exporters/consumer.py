@@ -167,6 +167,11 @@ def check_html(path):
     for case, chart in data["steps"].items():
         for arm in chart["arms"]:
             assert sum(arm["counts"]) + arm["over"] == arm["steps"], case
+    for case, causes in data["causes"].items():
+        for row in (causes["ablation"] or {"rows": []})["rows"]:
+            parts = [*row["cells"], row["recording"]]
+            assert len(row["cells"]) == len(causes["ablation"]["mechanisms"]), (case, row)
+            assert None in parts or abs(sum(parts) - row["seconds"]) < 1e-9, (case, row)
 
 
 def main():

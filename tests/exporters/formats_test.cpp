@@ -237,6 +237,51 @@ TEST(OpenMetrics, PartsAndResidualMakeTheWhole) {
   EXPECT_DOUBLE_EQ(sum, 0.0125 - 0.0123);
 }
 
+const std::vector<Sample>& samples_of(const Metrics& metrics, std::string_view name) {
+  const auto& families = metric_families();
+  const auto family = std::find_if(families.begin(), families.end(),
+                                   [&](const MetricFamily& one) { return one.name == name; });
+  return metrics.samples.at(static_cast<size_t>(family - families.begin()));
+}
+
+double sum_of(const std::vector<Sample>& samples) {
+  double sum = 0;
+  for (const Sample& sample : samples) sum += sample.value;
+  return sum;
+}
+
+TEST(OpenMetrics, KnobsAreCausesAndWhatTheyDoTogetherIsResidual) {
+  Record record = record_with_causes();
+  const std::string text = exported("openmetrics", {record});
+  EXPECT_EQ(refusal_by_consumer("openmetrics", text), "");
+  EXPECT_THAT(text, HasSubstr("cause=\"attention\"} 0.0036"));
+  EXPECT_THAT(text, HasSubstr("cause=\"memory_fill\"} 8e-04"));
+  const Metrics metrics = metrics_of({record}, {});
+  EXPECT_NEAR(sum_of(samples_of(metrics, "dettax_overhead_attributed_seconds")) +
+                  sum_of(samples_of(metrics, "dettax_attribution_residual_seconds")),
+              0.0125 - 0.0123, 1e-12);
+  record.ablation->refusal = "too little memory";
+  EXPECT_THAT(exported("openmetrics", {record}), Not(HasSubstr("cause=\"")));
+}
+
+TEST(OpenMetrics, MechanismsAddUpToTheRecordedDifferenceAndAreAClosedList) {
+  Record record = record_with_causes();
+  for (const char* mechanism : {"idle.host", "idle.alloc", "a new one", "another"})
+    record.profiles[0].mechanisms.push_back({mechanism, 1e-3, 2e-3, 1e-3});
+  const Metrics metrics = metrics_of({record}, {});
+  const auto& samples = samples_of(metrics, "dettax_overhead_mechanism_seconds");
+  EXPECT_EQ(samples.size(), 5U) << "compute, exposed_comm, idle, other, unmapped";
+  EXPECT_NEAR(sum_of(samples), 4e-3 + 4e-3, 1e-12);
+}
+
+TEST(OpenMetrics, AVoidTaxHasNoCauses) {
+  Record record = not_reproducible();
+  record.profiles = record_with_causes().profiles;
+  record.ablation = record_with_causes().ablation;
+  const std::string text = exported("openmetrics", {record});
+  for (const char* label : {"cause=", "mechanism="}) EXPECT_THAT(text, Not(HasSubstr(label)));
+}
+
 TEST(Escape, CutsBetweenCharacters) {
   EXPECT_EQ(first_line("caf\xc3\xa9 au lait\nmore", 4), "caf");
   EXPECT_EQ(first_line("caf\xc3\xa9 au lait\nmore", 5), "caf\xc3\xa9");

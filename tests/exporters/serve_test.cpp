@@ -1,17 +1,13 @@
 // The metrics server, scraped by curl, checked by promtool, and stored by a real Prometheus.
 #include <chrono>
-#include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <thread>
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <prometheus/text_serializer.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "exporters/prometheus/metrics_server.h"
@@ -19,6 +15,7 @@
 #include "exporters/prometheus/run_collectable.h"
 #include "harness/base/error.h"
 #include "results/run_folder.h"
+#include "tests/exporters/background_program.h"
 #include "tests/exporters/consumers.h"
 #include "tests/exporters/samples.h"
 
@@ -190,43 +187,15 @@ TEST_F(Serve, APortThatIsTakenIsSaid) {
   }
 }
 
-// Ends with the object.
-class Child {
- public:
-  explicit Child(const std::string& command) : pid_(::fork()) {
-    if (pid_ == 0) {
-      ::execl("/bin/sh", "sh", "-c", ("exec " + command).c_str(), nullptr);
-      ::_exit(127);
-    }
-  }
-  ~Child() {
-    ::kill(pid_, SIGTERM);
-    ::waitpid(pid_, nullptr, 0);
-  }
-  Child(const Child&) = delete;
-  Child& operator=(const Child&) = delete;
-
- private:
-  pid_t pid_;
-};
-
-bool wait_until(const std::function<bool()>& condition) {
-  for (int i = 0; i < 150; ++i) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
-  }
-  return false;
-}
-
 TEST_F(Serve, ARealPrometheusStoresTheTax) {
   make_run("nightly", 2);
   const MetricsServer server(settings());
-  const int port = 20000 + ::getpid() % 10000;
+  const int port = free_port();
   write_file_atomically(folder_ / "prometheus.yml",
                         fmt::format("global: {{scrape_interval: 1s}}\nscrape_configs:\n- job_name: "
                                     "dettax\n  static_configs: [{{targets: ['127.0.0.1:{}']}}]\n",
                                     server.port()));
-  const Child prometheus(
+  const BackgroundProgram prometheus(
       fmt::format("prometheus --config.file={0}/prometheus.yml --storage.tsdb.path={0}/data "
                   "--web.listen-address=127.0.0.1:{1} >{0}/prometheus.log 2>&1",
                   folder_.string(), port));
@@ -243,11 +212,41 @@ TEST_F(Serve, ARealPrometheusStoresTheTax) {
   EXPECT_THAT(query("sum by (config_id) (dettax_verdict)"), Not(HasSubstr("=> 5")));
 }
 
+// What node_exporter makes of a text file of ours, and of one that is not whole.
+TEST_F(Serve, NodeExportersTextfileCollectorTakesTheFile) {
+  const int port = free_port();
+  const std::filesystem::path file = folder_ / "dettax.prom";
+  write_file_atomically(file, exported("openmetrics", every_verdict()));
+  const BackgroundProgram exporter(
+      fmt::format("prometheus-node-exporter --collector.disable-defaults --collector.textfile "
+                  "--collector.textfile.directory={0} --web.listen-address=127.0.0.1:{1} "
+                  ">{0}/node.log 2>&1",
+                  folder_.string(), port));
+  const auto page = [&] {
+    return "\n" + ask(fmt::format("curl -s http://127.0.0.1:{}/metrics", port)).text;
+  };
+  ASSERT_TRUE(wait_until([&] {
+    return page().find("node_textfile_scrape_error") != std::string::npos;
+  })) << "install prometheus-node-exporter (it is on the package list)";
+  const std::string good = page();
+  EXPECT_EQ(value_of(good, "node_textfile_scrape_error"), 0) << read_file(folder_ / "node.log");
+  EXPECT_THAT(good, HasSubstr("\ndettax_overhead_ratio{"));
+  EXPECT_THAT(good, HasSubstr("# HELP dettax_verdict 1 for the verdict of the case"));
+  const auto samples = [](const std::string& text) {
+    size_t count = 0;
+    for (size_t at = 0; (at = text.find("\ndettax_", at)) != std::string::npos; ++at) ++count;
+    return count;
+  };
+  EXPECT_EQ(samples(good), samples("\n" + read_file(file))) << "every series came through";
+  write_file_atomically(file, exported("openmetrics", every_verdict()) + "dettax_overhead_rat");
+  EXPECT_EQ(value_of(page(), "node_textfile_scrape_error"), 1);
+}
+
 TEST_F(Serve, APushReplacesWhatWasAndKeepsTheLastSuccess) {
-  const int port = 30000 + ::getpid() % 10000;
+  const int port = free_port();
   const std::string gateway = fmt::format("127.0.0.1:{}", port);
   // Debian's default keeps pushes on disk and hands them to the next one.
-  const Child pushgateway(fmt::format(
+  const BackgroundProgram pushgateway(fmt::format(
       "prometheus-pushgateway --persistence.file= --web.listen-address={} >{}/push.log 2>&1",
       gateway, folder_.string()));
   const auto page = [&] { return "\n" + ask("curl -s http://" + gateway + "/metrics").text; };
