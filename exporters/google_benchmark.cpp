@@ -160,6 +160,23 @@ void write_arm(JsonWriter& json, Family family, const Record& record, const ArmR
   write_aggregates(json, family, record, arm, seconds);
 }
 
+// Kernels alone, once each, as their own program told them.
+void write_kernels(JsonWriter& json, const Record& record, int& index) {
+  if (!record.kernels) return;
+  for (const KernelTime& kernel : record.kernels->kernels) {
+    const Family family{base_name(record, "kernels") + "/kernel:" + kernel.name, index++, 1,
+                        record.planned.topology.threads_per_rank};
+    begin_entry(json, family, "");
+    json.member("repetition_index", 0);
+    json.member("threads", family.threads);
+    write_times(json, 1, kernel.seconds);
+    json.number("bytes_per_second", kernel.bytes_per_second);
+    json.number("flops_per_second", kernel.flops_per_second);
+    json.number("of_roofline_ratio", kernel.of_roofline_ratio);
+    json.end_object();
+  }
+}
+
 void write_context(JsonWriter& json, const std::vector<Record>& records) {
   const Record* ran = first_that_ran(records);
   const Environment environment = ran == nullptr ? Environment{} : ran->environment;
@@ -196,6 +213,7 @@ void write_google_benchmark(std::ostream& out, const std::vector<Record>& record
     const int threads = record.planned.topology.threads_per_rank;
     for (const ArmResult& arm : record.arms)
       write_arm(json, {base_name(record, arm.arm), index++, 1, threads}, record, arm);
+    write_kernels(json, record, index);
     if (record.arms.empty()) {
       write_error(json, {base_name(record, "none"), index++, 1, threads}, record.verdict.reason);
     }

@@ -9,6 +9,7 @@
 
 #include "harness/plan/suite.h"
 #include "results/ablation.h"
+#include "results/kernel_suite.h"
 #include "results/rank_place.h"
 
 namespace dettax {
@@ -179,8 +180,9 @@ struct Record {
   std::vector<Tax> taxes;
   std::vector<Contrast> contrasts;
   Evidence evidence;
-  std::vector<ArmProfile> profiles;  // of deterministic arms against fast; empty unless profiled
-  std::optional<Ablation> ablation;  // of the first deterministic arm; nothing unless asked for
+  std::vector<ArmProfile> profiles;    // of deterministic arms against fast; empty unless profiled
+  std::optional<Ablation> ablation;    // of the first deterministic arm; nothing unless asked for
+  std::optional<KernelSuite> kernels;  // of its shape, each alone; nothing unless asked for
   Verdict verdict;
   double duration_seconds = 0;
   std::string

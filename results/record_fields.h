@@ -397,6 +397,23 @@ void fields(Archive& archive, Case& value) {
 }
 
 template <class Archive>
+void fields(Archive& archive, KernelTime& value) {
+  archive("name", value.name);
+  archive("seconds", value.seconds);
+  archive("bytes_per_second", value.bytes_per_second);
+  archive("flops_per_second", value.flops_per_second);
+  archive("of_roofline_ratio", value.of_roofline_ratio);
+  archive("calls_per_step", value.calls_per_step);
+}
+
+template <class Archive>
+void fields(Archive& archive, KernelSuite& value) {
+  archive("peak_flops_per_second", value.peak_flops_per_second);
+  archive("memory_bytes_per_second", value.memory_bytes_per_second);
+  archive("kernels", value.kernels);
+}
+
+template <class Archive>
 void fields(Archive& archive, Record& value) {
   archive("schema_version", value.schema_version);
   archive("run_id", value.run_id);
@@ -408,6 +425,7 @@ void fields(Archive& archive, Record& value) {
   archive("contrasts", value.contrasts);
   archive("profiles", value.profiles);
   archive.part("ablation", value.ablation);
+  archive.addition("kernels", value.kernels);
   archive("evidence", value.evidence);
   archive("planned", value.planned);
   archive("environment", value.environment);

@@ -70,6 +70,12 @@ class Reader {
     value.reset();
     if (!found.is_null()) decode(found, path(key), value.emplace());
   }
+  // A part that records of this version need not have.
+  template <class T>
+  void addition(const char* key, std::optional<T>& value) {
+    value.reset();
+    if (json_.contains(key)) part(key, value);
+  }
   void finish() const {
     for (const auto& [key, unused] : json_.items()) {
       if (!seen_.contains(key))

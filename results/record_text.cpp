@@ -50,6 +50,11 @@ class Writer {
     if (value) return encode(*value);
     out_ += "null";
   }
+  // A part that records of this version need not have: no key where it is absent.
+  template <class T>
+  void addition(const char* key, std::optional<T>& value) {
+    if (value) part(key, value);
+  }
   void finish() {
     if (!empty_) line(depth_);
     out_ += '}';

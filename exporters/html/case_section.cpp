@@ -9,6 +9,7 @@
 #include "exporters/escape.h"
 #include "exporters/html/causes_section.h"
 #include "exporters/html/chart_data.h"
+#include "exporters/html/kernels_section.h"
 #include "exporters/html/markup.h"
 #include "exporters/mode_words.h"
 #include "exporters/tax_state.h"
@@ -158,6 +159,7 @@ void write_case_section(std::ostream& out, const Record& record, size_t place, b
   write_evidence(out, record);
   write_causes(out, record, place);
   write_knobs(out, record);
+  write_kernels(out, record);
   write_places(out, record);
   write_items(out, environment_words(record), "dim");
   out << "</div>\n</details>\n";

@@ -11,6 +11,7 @@
 
 #include "exporters/table.h"
 #include "harness/base/text.h"
+#include "harness/cli/case_kernels.h"
 #include "harness/cli/command.h"
 #include "harness/cli/export_options.h"
 #include "harness/cli/interrupt.h"
@@ -137,6 +138,7 @@ ExitCode RunCommand::run(const Streams& streams) {
   if (!options_.budget.empty()) budget_seconds = parse_duration("--budget", options_.budget);
   require_writable(options_.exports);
   require_other_files(options_.exports, options_.suite);
+  if (options_.kernels) require_kernel_programs();
   ExitCode code = ExitCode::pass;
   if (asks_for_text(streams, code)) return code;
   const Suite planned = suite();
@@ -170,8 +172,13 @@ ExitCode RunCommand::measure(const Suite& suite, RunFolder folder,
 
   streams.err << "dettax: run folder " << folder.path().string() << '\n';
   require_same_suite(folder, suite);
-  const SuiteRun done = run_suite(suite, folder, *launcher, settings);
+  SuiteRun done = run_suite(suite, folder, *launcher, settings);
   progress.clear();
+  if (options_.kernels && !done.interrupted) {
+    const auto say = [&](const std::string& what) { streams.err << "dettax: " << what << '\n'; };
+    measure_kernels(done.records, folder, {say, settings.interrupted});
+    done.interrupted = interrupts.signal().has_value();
+  }
   if (done.interrupted) {
     const int number = interrupts.signal().value_or(0);
     streams.err << fmt::format(

@@ -127,6 +127,8 @@ void declare_run_options(Options& options, RunOptions& values) {
   options.flag(
       "--ablate", values.ablate,
       "turns each knob of the first deterministic mode alone: what costs what, and what is needed");
+  options.flag("--kernels", values.kernels,
+               "then measures kernels and collectives of each case's shape alone, for its record");
   options.text("--text", "FILE", values.text_file, "trains on the bytes of this file");
   options.text("--budget", "SECONDS|20m", values.budget, "time for the whole run");
   options.text("--output-dir", "DIR", values.output_folder,

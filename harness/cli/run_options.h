@@ -24,7 +24,7 @@ struct RunOptions {
   std::string output_folder, resume;
   ExportOptions exports;
   std::string budget;
-  bool profile = false, ablate = false;
+  bool profile = false, ablate = false, kernels = false;
   bool list = false, dry_run = false, dump_config = false, no_progress = false;
   std::string colour = "auto";
 };

@@ -18,6 +18,7 @@
 #include "harness/device/cpu/team.h"
 #include "suites/kernels/benches.h"
 #include "suites/kernels/fma_peak.h"
+#include "suites/kernels/roofline.h"
 
 namespace dettax {
 namespace {
@@ -74,8 +75,9 @@ class Blas {
   void* library_ = nullptr;
 };
 struct Shape {
-  const char* model;
+  std::string model;
   int64_t tokens, inputs, outputs, samples;
+  int64_t calls = 0;  // a step; 0: not told
 };
 
 // One layer's operands, as often as it takes to make the weights cold.
@@ -119,7 +121,7 @@ struct Runner {
   bool dynamic = false;
 
   void ours(int64_t turn) const {
-    const auto& [model, tokens, inputs, outputs, samples] = layer.shape;
+    const auto& [model, tokens, inputs, outputs, samples, calls] = layer.shape;
     float* x = Layer::data(layer.x);
     float* y = Layer::data(layer.y);
     float* w = layer.weight(turn);
@@ -180,6 +182,41 @@ struct Runner {
   }
 };
 
+// One call's operations, and its matrices read and written once.
+double flops_of(const Shape& s) {
+  return 2.0 * static_cast<double>(s.tokens * s.inputs * s.outputs);
+}
+double bytes_of(const Shape& s) {
+  return 4.0 *
+         static_cast<double>(s.tokens * s.inputs + s.tokens * s.outputs + s.inputs * s.outputs);
+}
+
+void report(benchmark::State& state, const Shape& shape, double seconds_of_one) {
+  state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(bytes_of(shape)));
+  state.counters["flops_per_second"] = flops_of(shape) / seconds_of_one;
+  state.counters["of_roofline_ratio"] =
+      least_seconds(flops_of(shape), bytes_of(shape)) / seconds_of_one;
+  if (shape.calls > 0) state.counters["calls"] = static_cast<double>(shape.calls);
+}
+
+// Alone, for a shape that was asked for.
+void measure_alone(benchmark::State& state, const Shape& shape, Product product, Order order,
+                   bool dynamic) {
+  const auto threads = static_cast<int>(std::thread::hardware_concurrency());
+  Team team(threads, true);
+  GemmState scratch(threads);
+  const Layer layer(shape);
+  const Runner runner{team, scratch, layer, product, order, dynamic};
+  int64_t turn = 0;
+  for (; turn < 3; ++turn) runner.ours(turn);
+  std::vector<double> ours;
+  for (auto _ : state) {
+    ours.push_back(seconds([&] { runner.ours(++turn); }));
+    state.SetIterationTime(ours.back());
+  }
+  report(state, shape, median(ours));
+}
+
 void measure(benchmark::State& state, const Shape& shape, Product product, Order order,
              bool dynamic) {
   const int threads = 2;
@@ -188,7 +225,7 @@ void measure(benchmark::State& state, const Shape& shape, Product product, Order
   const Layer layer(shape);
   const Blas library(threads);
   const Runner runner{team, scratch, layer, product, order, dynamic};
-  const double flops = 2.0 * static_cast<double>(shape.tokens * shape.inputs * shape.outputs);
+  const double flops = flops_of(shape);
   std::vector<double> ours, theirs, peaks;
   for (int64_t warm = 0; warm < 3; ++warm) runner.ours(warm);
   int64_t turn = 0;
@@ -203,6 +240,7 @@ void measure(benchmark::State& state, const Shape& shape, Product product, Order
       theirs.push_back(seconds([&] { runner.blas(library, 2 * turn + 1); }));
     }
   }
+  report(state, shape, median(ours));
   const double rate = flops / median(ours);
   state.counters["GFLOP/s"] = rate / 1e9;
   state.counters["of_peak_ratio"] = rate / median(peaks);
@@ -212,7 +250,7 @@ void measure(benchmark::State& state, const Shape& shape, Product product, Order
   }
 }
 
-constexpr Shape kShapes[] = {
+const Shape kShapes[] = {
     {"gpt2", 256, 768, 768, 4},    {"gpt2", 256, 768, 2304, 4},   {"gpt2", 256, 768, 3072, 4},
     {"gpt2", 256, 3072, 768, 4},   {"gpt2", 256, 768, 50304, 4},  {"gpt2", 1024, 768, 768, 4},
     {"gpt2", 1024, 768, 2304, 4},  {"gpt2", 1024, 768, 3072, 4},  {"gpt2", 1024, 3072, 768, 4},
@@ -237,15 +275,39 @@ constexpr Variant kVariants[] = {
     {"weight_gradient/invariant", Product::weight_gradient, Order::invariant, false},
 };
 
+std::string name_of(const Variant& v, const std::string& model, const Shape& s) {
+  return std::string("linear/") + v.name + model + "/tokens:" + std::to_string(s.tokens) +
+         "/inputs:" + std::to_string(s.inputs) + "/outputs:" + std::to_string(s.outputs);
+}
+
 }  // namespace
+
+void add_linear_benchmarks(const StepShape& step) {
+  std::vector<Shape> shapes;
+  const auto add = [&](int64_t inputs, int64_t outputs, int64_t calls) {
+    shapes.push_back({step.model, step.rows(), inputs, outputs, step.samples, calls});
+  };
+  add(step.width, step.qkv_width, step.layers);
+  add(step.width, step.width, step.layers);
+  add(step.width, step.up_width, step.layers);
+  add(step.ffn_width, step.width, step.layers);
+  add(step.width, step.vocabulary, 1);
+  for (const Variant& v : kVariants) {
+    for (const Shape& s : shapes) {
+      benchmark::RegisterBenchmark(name_of(v, "/" + s.model, s).c_str(),
+                                   [s, v](benchmark::State& state) {
+                                     measure_alone(state, s, v.product, v.order, v.dynamic);
+                                   })
+          ->UseManualTime()
+          ->Unit(benchmark::kMicrosecond);
+    }
+  }
+}
 
 void add_linear_benchmarks() {
   for (const Variant& v : kVariants) {
     for (const Shape& s : kShapes) {
-      const std::string name = std::string("linear/") + v.name + "/model:" + s.model +
-                               "/tokens:" + std::to_string(s.tokens) +
-                               "/inputs:" + std::to_string(s.inputs) +
-                               "/outputs:" + std::to_string(s.outputs);
+      const std::string name = name_of(v, "/model:" + s.model, s);
       benchmark::RegisterBenchmark(
           name.c_str(),
           [s, v](benchmark::State& state) { measure(state, s, v.product, v.order, v.dynamic); })

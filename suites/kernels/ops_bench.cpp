@@ -10,15 +10,12 @@
 #include "harness/device/cpu/memory.h"
 #include "harness/device/cpu/team.h"
 #include "suites/kernels/benches.h"
+#include "suites/kernels/roofline.h"
 
 namespace dettax {
 namespace {
 
 constexpr int64_t kColdBytes = int64_t{64} << 20;
-
-const StepShape kShapes[] = {{"gpt2_B4T64", 4, 64, 768, 12, 12, 50304, 124475904},
-                             {"gpt2_B4T256", 4, 256, 768, 12, 12, 50304, 124475904},
-                             {"small_B8T256", 8, 256, 512, 8, 4, 8192, 16935936}};
 
 struct Variant {
   const char* name;
@@ -85,6 +82,9 @@ void add_benchmark(const std::string& name, const MakeWork& make, const SumOrder
       state.counters["flops_per_second"] =
           benchmark::Counter(work.flops, benchmark::Counter::kIsIterationInvariantRate);
     }
+    state.counters["of_roofline_ratio"] =
+        benchmark::Counter(least_seconds(work.flops, static_cast<double>(work.bytes)),
+                           benchmark::Counter::kIsIterationInvariantRate);
   };
   benchmark::RegisterBenchmark(name.c_str(), body)->UseRealTime()->Unit(benchmark::kMicrosecond);
 }
@@ -98,17 +98,23 @@ void add_arrival_and_ordered(const std::string& name, const MakeWork& make) {
   }
 }
 
-void add_operation_benchmarks() {
-  for (const StepShape& s : kShapes) {
-    add_embedding(s);
-    add_norm(s);
-    add_attention(s);
-    add_loss(s);
-    add_head(s);
-    add_optimizer(s);
-    add_elementwise(s);
-    add_experts(s);
-  }
+const std::vector<StepShape>& default_shapes() {
+  static const std::vector<StepShape> kShapes = {
+      {"gpt2_B4T64", 4, 64, 768, 12, 12, 50304, 124475904},
+      {"gpt2_B4T256", 4, 256, 768, 12, 12, 50304, 124475904},
+      {"small_B8T256", 8, 256, 512, 8, 4, 8192, 16935936}};
+  return kShapes;
+}
+
+void add_operation_benchmarks(const StepShape& s) {
+  add_embedding(s);
+  add_norm(s);
+  add_attention(s);
+  add_loss(s);
+  add_head(s);
+  add_optimizer(s);
+  add_elementwise(s);
+  add_experts(s);
 }
 
 }  // namespace dettax

@@ -16,6 +16,7 @@ namespace dettax {
 struct StepShape {
   std::string model;
   int64_t samples, tokens, width, heads, layers, vocabulary, parameters;
+  int64_t qkv_width = 0, ffn_width = 0, up_width = 0;  // of the linear layers; 0: not told
   int64_t rows() const { return samples * tokens; }
 };
 

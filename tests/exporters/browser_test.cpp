@@ -138,6 +138,14 @@ TEST(Html, ShowsKnobsMechanismsAndTheSufficientSet) {
   EXPECT_THAT(exported("html", {sample_record()}), Not(HasSubstr("<h3>Causes")));
 }
 
+TEST(Html, ShowsKernelsBesideTheRoofline) {
+  const std::string page = exported("html", {record_with_kernels()});
+  EXPECT_EQ(refusal_by_consumer("html", page), "");
+  EXPECT_THAT(page, HasSubstr("230 GFLOP/s, 20 GB/s of memory"));
+  EXPECT_THAT(page, HasSubstr("<td>linear/forward/static</td>"));
+  EXPECT_THAT(exported("html", {sample_record()}), Not(HasSubstr("<h3>Kernels")));
+}
+
 TEST(Html, CausesThatWereRefusedAreNotShownAndSaySo) {
   Record record = record_with_causes();
   record.profiles[0].refusal = "a trace lost 3 records";

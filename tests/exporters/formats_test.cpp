@@ -155,6 +155,14 @@ TEST(GoogleBenchmark, CompareReadsTwoExportsAndSeesTheChange) {
   EXPECT_THAT(answer.text, Not(HasSubstr("WARNING")));
 }
 
+TEST(GoogleBenchmark, KernelsAloneAreEntriesThatCompareReads) {
+  const std::string text = exported("google-benchmark", {record_with_kernels()});
+  EXPECT_EQ(refusal_by_consumer("google-benchmark", text), "");
+  EXPECT_THAT(text, HasSubstr("/kernel:layer_norm_backward/ordered\""));
+  EXPECT_THAT(text, HasSubstr("\"of_roofline_ratio\": 0.8"));
+  EXPECT_THAT(exported("google-benchmark", {sample_record()}), Not(HasSubstr("kernel:")));
+}
+
 TEST(OpenMetrics, HasAConstantNumberOfSeriesAConfig) {
   Record large = sample_record();
   for (ArmResult& arm : large.arms) {

@@ -184,4 +184,15 @@ inline Record record_with_causes() {
   return record;
 }
 
+// The same case with its kernels measured alone.
+inline Record record_with_kernels() {
+  Record record = sample_record();
+  record.kernels = KernelSuite{230e9,
+                               20e9,
+                               {{"layer_norm_backward/arrival_static", 80e-6, 16e9, 0, 0.8, 5},
+                                {"layer_norm_backward/ordered", 100e-6, 12e9, 0, 0.6, 5},
+                                {"linear/forward/static", 400e-6, 0, 184e9, 0.8, 8}}};
+  return record;
+}
+
 }  // namespace dettax

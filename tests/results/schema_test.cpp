@@ -48,6 +48,7 @@ class RecordSchema : public testing::Test {
 TEST_F(RecordSchema, FitsWhatIsWritten) {
   EXPECT_EQ(check(to_json(sample_record())), 0);
   EXPECT_EQ(check(to_json(record_with_causes())), 0);
+  EXPECT_EQ(check(to_json(record_with_kernels())), 0);
   EXPECT_EQ(check(to_json(Record{})), 0) << "an empty record is still of the right form";
 }
 

@@ -1,0 +1,62 @@
+#include "suites/kernels/roofline.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "harness/device/cpu/memory.h"
+#include "harness/device/cpu/team.h"
+#include "suites/kernels/fma_peak.h"
+
+namespace dettax {
+namespace {
+
+constexpr int kTries = 9;
+
+double median(std::vector<double> values) {
+  std::ranges::nth_element(values, values.begin() + kTries / 2);
+  return values[kTries / 2];
+}
+
+// Each thread copies its part; what is copied counts as read and as written.
+double copy_bytes_per_second(Team& team) {
+  constexpr size_t kBytes = size_t{128} << 20U;
+  const Buffer from = allocate_pages(kBytes), to = allocate_pages(kBytes);
+  std::memset(from.data(), 1, kBytes);
+  std::memset(to.data(), 2, kBytes);
+  const size_t part = kBytes / static_cast<size_t>(team.size());
+  std::vector<double> rates;
+  for (int i = 0; i < kTries; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    team.run([&](int thread) {
+      const size_t at = part * static_cast<size_t>(thread);
+      std::memcpy(static_cast<char*>(to.data()) + at, static_cast<const char*>(from.data()) + at,
+                  part);
+    });
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    rates.push_back(2 * static_cast<double>(part) * team.size() / seconds.count());
+  }
+  return median(rates);
+}
+
+Roofline measure() {
+  Team team(static_cast<int>(std::thread::hardware_concurrency()), true);
+  std::vector<double> peaks;
+  for (int i = 0; i < kTries; ++i) peaks.push_back(peak_flops_per_second(team));
+  return {median(peaks), copy_bytes_per_second(team)};
+}
+
+}  // namespace
+
+const Roofline& roofline() {
+  static const Roofline kRoofline = measure();
+  return kRoofline;
+}
+
+double least_seconds(double flops, double bytes) {
+  return std::max(flops / roofline().flops_per_second, bytes / roofline().bytes_per_second);
+}
+
+}  // namespace dettax
