@@ -12,8 +12,8 @@
   let drawn = 0;
 
   const time = (seconds) => {
-    const units = [[1, "s"], [1e-3, "ms"], [1e-6, "us"]];
-    const [size, unit] = units.find(([least]) => seconds >= least) || units[2];
+    const units = [[1, "s"], [1e-3, "ms"], [1e-6, "us"], [1e-9, "ns"]];
+    const [size, unit] = units.find(([least]) => seconds >= least) || units[3];
     return (seconds / size).toPrecision(3) + " " + unit;
   };
 

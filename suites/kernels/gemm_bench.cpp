@@ -285,6 +285,11 @@ std::string name_of(const Variant& v, const std::string& model, const Shape& s) 
 void add_linear_benchmarks(const StepShape& step) {
   std::vector<Shape> shapes;
   const auto add = [&](int64_t inputs, int64_t outputs, int64_t calls) {
+    for (Shape& shape : shapes) {
+      if (shape.inputs != inputs || shape.outputs != outputs) continue;
+      shape.calls += calls;
+      return;
+    }
     shapes.push_back({step.model, step.rows(), inputs, outputs, step.samples, calls});
   };
   add(step.width, step.qkv_width, step.layers);

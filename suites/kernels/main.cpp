@@ -14,7 +14,7 @@ namespace dettax {
 namespace {
 
 constexpr std::string_view kFlag = "--shape=";
-constexpr std::string_view kForm =
+constexpr const char* kForm =
     "NAME,samples,tokens,width,heads,layers,vocabulary,parameters,qkv_width,ffn_width,up_width";
 
 // False if it is of another form.
@@ -47,7 +47,7 @@ int run(int argc, char** argv) {
       rest.push_back(argv[i]);
     } else if (!parse_shape(argument.substr(kFlag.size()), asked.emplace_back())) {
       std::fprintf(stderr, "kernel_bench: %s: is not %s, whole numbers from 1 on\n", argv[i],
-                   kForm.data());
+                   kForm);
       return 2;
     }
   }

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstring>
 #include <thread>
-#include <vector>
 
 #include "harness/device/cpu/memory.h"
 #include "harness/device/cpu/team.h"
@@ -13,12 +12,7 @@
 namespace dettax {
 namespace {
 
-constexpr int kTries = 9;
-
-double median(std::vector<double> values) {
-  std::ranges::nth_element(values, values.begin() + kTries / 2);
-  return values[kTries / 2];
-}
+constexpr int kCopies = 9, kPeaks = 50;
 
 // Each thread copies its part; what is copied counts as read and as written.
 double copy_bytes_per_second(Team& team) {
@@ -27,8 +21,8 @@ double copy_bytes_per_second(Team& team) {
   std::memset(from.data(), 1, kBytes);
   std::memset(to.data(), 2, kBytes);
   const size_t part = kBytes / static_cast<size_t>(team.size());
-  std::vector<double> rates;
-  for (int i = 0; i < kTries; ++i) {
+  double best = 0;
+  for (int i = 0; i < kCopies; ++i) {
     const auto start = std::chrono::steady_clock::now();
     team.run([&](int thread) {
       const size_t at = part * static_cast<size_t>(thread);
@@ -36,16 +30,16 @@ double copy_bytes_per_second(Team& team) {
                   part);
     });
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-    rates.push_back(2 * static_cast<double>(part) * team.size() / seconds.count());
+    best = std::max(best, 2 * static_cast<double>(part) * team.size() / seconds.count());
   }
-  return median(rates);
+  return best;
 }
 
 Roofline measure() {
   Team team(static_cast<int>(std::thread::hardware_concurrency()), true);
-  std::vector<double> peaks;
-  for (int i = 0; i < kTries; ++i) peaks.push_back(peak_flops_per_second(team));
-  return {median(peaks), copy_bytes_per_second(team)};
+  double peak = 0;
+  for (int i = 0; i < kPeaks; ++i) peak = std::max(peak, peak_flops_per_second(team));
+  return {peak, copy_bytes_per_second(team)};
 }
 
 }  // namespace
