@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <functional>
 #include <thread>
 
 #include "harness/device/cpu/memory.h"
@@ -12,26 +13,34 @@
 namespace dettax {
 namespace {
 
-constexpr int kCopies = 9;
+constexpr int kPasses = 9;
 constexpr int kPeaks = 300;  // over half a second, so that some meet both cores free
 
-// Each thread copies its part; what is copied counts as read and as written.
-double copy_bytes_per_second(Team& team) {
-  constexpr size_t kBytes = size_t{128} << 20U;
-  const Buffer from = allocate_pages(kBytes), to = allocate_pages(kBytes);
-  std::memset(from.data(), 1, kBytes);
-  std::memset(to.data(), 2, kBytes);
-  const size_t part = kBytes / static_cast<size_t>(team.size());
-  double best = 0;
-  for (int i = 0; i < kCopies; ++i) {
+// The best of copying and of updating in place, by each thread in its part; what is read and what is written counts. A copy may
+// have to read what it overwrites, an update has not.
+double memory_bytes_per_second(Team& team) {
+  constexpr size_t kFloats = size_t{32} << 20U;
+  const Buffer from = allocate_pages(kFloats * sizeof(float)),
+               to = allocate_pages(kFloats * sizeof(float));
+  auto* const source = static_cast<float*>(from.data());
+  auto* const target = static_cast<float*>(to.data());
+  std::fill_n(source, kFloats, 1.0f);
+  std::fill_n(target, kFloats, 2.0f);
+  const size_t part = kFloats / static_cast<size_t>(team.size());
+  const auto rate = [&](const std::function<void(size_t at)>& work) {
     const auto start = std::chrono::steady_clock::now();
-    team.run([&](int thread) {
-      const size_t at = part * static_cast<size_t>(thread);
-      std::memcpy(static_cast<char*>(to.data()) + at, static_cast<const char*>(from.data()) + at,
-                  part);
-    });
+    team.run([&](int thread) { work(part * static_cast<size_t>(thread)); });
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-    best = std::max(best, 2 * static_cast<double>(part) * team.size() / seconds.count());
+    return 2 * sizeof(float) * static_cast<double>(part) * team.size() / seconds.count();
+  };
+  double best = 0;
+  for (int i = 0; i < kPasses; ++i) {
+    best = std::max(best, rate([&](size_t at) {
+                      std::memcpy(target + at, source + at, part * sizeof(float));
+                    }));
+    best = std::max(best, rate([&](size_t at) {
+                      for (size_t j = at; j < at + part; ++j) target[j] *= 0.5f;
+                    }));
   }
   return best;
 }
@@ -43,7 +52,7 @@ Roofline measure() {
     peak = std::max(peak, peak_flops_per_second(team));
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  return {peak, copy_bytes_per_second(team)};
+  return {peak, memory_bytes_per_second(team)};
 }
 
 }  // namespace
