@@ -24,36 +24,79 @@ void add_state(const TrainStep& step, LedgerObserver& observer) {
       [&](std::string_view name, const Fingerprint& value) { observer.add("state", name, value); });
 }
 
+// Of every depth: tokens, what reductions take and give, and the scalars of the update. Weights that
+// an optimizer gathers are in the state.
+bool of_every_step(std::string_view path, std::string_view tensor) {
+  if (path.ends_with("/data") || path.starts_with("reduce/")) return true;
+  return path.starts_with("optimizer/") && !tensor.starts_with("weights");
+}
+
+// "micro1/backward/layer3" of "micro1/backward/layer3/mlp_up"; ops outside of layers are their own.
+std::string_view layer_of(std::string_view path) {
+  const size_t layer = path.find("/layer");
+  return layer == path.npos ? path : path.substr(0, path.find('/', layer + 1));
+}
+
 }  // namespace
 
 // A path without outputs leaves no entry: what counts is what came out.
-void LedgerObserver::on_op(std::string_view) {}
+void LedgerObserver::on_op(std::string_view path) {
+  if (handed_ && layer_of(path) != handed_->layer) take_handed();
+}
+
+void LedgerObserver::take_handed() {
+  add(handed_->path, handed_->tensor, device_.fingerprint(handed_->value, handed_->first_index));
+  handed_.reset();
+}
 
 void LedgerObserver::on_tensor(std::string_view path, std::string_view tensor_name,
                                const Tensor& tensor, uint64_t first_index) {
-  add(path, tensor_name, device_.fingerprint(tensor, first_index));
+  if (depth_ == LedgerDepth::op || of_every_step(path, tensor_name)) {
+    add(path, tensor_name, device_.fingerprint(tensor, first_index));
+  } else if (depth_ == LedgerDepth::layer && !tensor_name.ends_with(".grad")) {
+    handed_ = Handed{std::string(layer_of(path)), std::string(path), std::string(tensor_name),
+                     tensor, first_index};
+  }
 }
 
 void LedgerObserver::add(std::string_view path, std::string_view tensor_name,
                          const Fingerprint& value) {
-  entries_.push_back({step_, std::string(path), std::string(tensor_name), value});
+  columns_.add(names_.number_of(path, tensor_name), value);
 }
 
-std::vector<LedgerEntry> record_ledger(TrainStep& step, Device& device, uint64_t seed, int steps,
-                                       const std::function<StepResult()>& run_step) {
-  LedgerObserver observer(device);
+void LedgerObserver::end_step() {
+  sink_(step_, names_, columns_);
+  columns_.clear();
+}
+
+void record_ledger(TrainStep& step, Device& device, uint64_t seed, int steps, LedgerDepth depth,
+                   const LedgerObserver::Sink& sink, const std::function<StepResult()>& run_step) {
+  LedgerObserver observer(device, depth, sink);
   const Observed observed(step, observer);
   step.reset(seed);
   observer.begin_step(-1);
   add_state(step, observer);
+  observer.end_step();
   for (int i = 0; i < steps; ++i) {
     observer.begin_step(i);
     const StepResult result = run_step ? run_step() : step.step();
     observer.add("result", "loss", of_scalar(result.loss));
     observer.add("result", "gradient_norm", of_scalar(result.gradient_norm));
     add_state(step, observer);
+    observer.end_step();
   }
-  return observer.take();
+}
+
+std::vector<LedgerEntry> record_ledger(TrainStep& step, Device& device, uint64_t seed, int steps) {
+  std::vector<LedgerEntry> entries;
+  const auto keep = [&](int64_t number, const LedgerNames& names, const LedgerColumns& columns) {
+    for (size_t i = 0; i < columns.size(); ++i) {
+      const LedgerName& name = names.at(columns.names[i]);
+      entries.push_back({number, name.path, name.tensor, columns.values[i]});
+    }
+  };
+  record_ledger(step, device, seed, steps, LedgerDepth::op, keep);
+  return entries;
 }
 
 std::string digest(const Ledger& ledger) {

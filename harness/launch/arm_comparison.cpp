@@ -49,7 +49,7 @@ std::optional<Ledger> ledger_of(const Record& record, const std::string& arm,
                                 const std::filesystem::path& folder) {
   const ArmEvidence* evidence = find_evidence(record, arm);
   if (evidence == nullptr || evidence->ledger_file.empty()) return std::nullopt;
-  std::ifstream file(folder / evidence->ledger_file);
+  std::ifstream file(folder / evidence->ledger_file, std::ios::binary);
   if (!file) return std::nullopt;
   return read_ledger(file, evidence->ledger_file);
 }

@@ -61,9 +61,9 @@ void ControlRuns::run(Launcher& launcher) {
 
 Ledger ControlRuns::make_ledger(ArmGroup& group, const std::string& knob, const std::string& name) {
   const std::filesystem::path path =
-      settings_.folder / fmt::format("{}.weak_{}.{}.ledger.jsonl", spec_.arm, knob, name);
+      settings_.folder / fmt::format("{}.weak_{}.{}.ledger", spec_.arm, knob, name);
   group.write_ledger(spec_.planned.seed, settings_.steps, path, ++ledgers_);
-  std::ifstream in(path);
+  std::ifstream in(path, std::ios::binary);
   return read_ledger(in, path.string());
 }
 

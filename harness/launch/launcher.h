@@ -47,9 +47,9 @@ class ArmGroup {
   // What was recorded since the last time, one file a rank in `folder`, which must exist.
   virtual void take_traces(const std::filesystem::path& folder) = 0;
   // Trains `steps` steps from a reset and writes the ledger to `path`. A `stress` other than 0 seeds
-  // random delays between threads and between ranks.
+  // random delays between threads and between ranks. The file grows while they run (ledger_file.h).
   virtual void write_ledger(uint64_t seed, int steps, const std::filesystem::path& path,
-                            uint64_t stress = 0) = 0;
+                            uint64_t stress = 0, LedgerDepth depth = LedgerDepth::op) = 0;
   // From now on the group trains under its mode with this knob alone at its fast value.
   virtual void weaken(Knob knob) = 0;
   virtual int64_t memory_peak_bytes() const = 0;       // of the largest process so far

@@ -83,8 +83,8 @@ void LedgerRuns::write(ArmGroup& group, const std::string& scope, const std::str
                        uint64_t stress) {
   const std::string& arm = group.spec().arm;
   on_run_(fmt::format("{}, {}", arm, label));
-  const std::filesystem::path path = folder_ / (file_name(arm + "." + label) + ".ledger.jsonl");
-  group.write_ledger(group.spec().planned.seed, settings_.steps, path, stress);
+  const std::filesystem::path path = folder_ / (file_name(arm + "." + label) + ".ledger");
+  group.write_ledger(group.spec().planned.seed, settings_.steps, path, stress, settings_.depth);
   files_.push_back({arm, scope, path, group.spec().mode.knobs});
 }
 
@@ -133,7 +133,7 @@ std::vector<ArmLedgers> read_ledgers(const std::vector<LedgerFile>& files,
       arm->scopes.push_back({file.scope, {}});
       scope = arm->scopes.end() - 1;
     }
-    std::ifstream in(file.path);
+    std::ifstream in(file.path, std::ios::binary);
     scope->runs.push_back(read_ledger(in, file.path.string()));
   }
   return arms;

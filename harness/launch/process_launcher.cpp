@@ -83,8 +83,8 @@ class ProcessGroup : public ArmGroup {
   }
   StepsRun profile_steps(int steps) override { return timed(request::Profile{steps}, steps + 1); }
   void take_traces(const std::filesystem::path& folder) override;
-  void write_ledger(uint64_t seed, int steps, const std::filesystem::path& path,
-                    uint64_t stress) override;
+  void write_ledger(uint64_t seed, int steps, const std::filesystem::path& path, uint64_t stress,
+                    LedgerDepth depth) override;
   void weaken(Knob knob) override {
     checked(request::Weaken{std::string(knob_name(knob))}, kPrepareAllowance);
   }
@@ -167,12 +167,11 @@ void ProcessGroup::take_traces(const std::filesystem::path& folder) {
 }
 
 void ProcessGroup::write_ledger(uint64_t seed, int steps, const std::filesystem::path& path,
-                                uint64_t stress) {
-  const std::vector<Reply> replies =
-      checked(request::WriteLedger{seed, steps, "", stress}, kLedgerStepAllowance * (steps + 1));
-  std::ostringstream text;
-  dettax::write_ledger(text, merged_ledger(replies));
-  write_file_atomically(path, text.str());
+                                uint64_t stress, LedgerDepth depth) {
+  const std::vector<Reply> replies = checked(request::WriteLedger{seed, steps, "", stress, depth},
+                                             kLedgerStepAllowance * (steps + 1));
+  const Ledger whole = merged_ledger(replies);
+  write_file_atomically(path, [&](std::ostream& out) { dettax::write_ledger(out, whole); });
 }
 
 void ProcessGroup::throw_non_finite(const Reply& failed) {

@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "harness/launch/base64.h"
 #include "results/reason.h"
 #include "results/run_folder.h"
 
@@ -68,7 +69,8 @@ json to_message(const request::WriteLedger& ledger) {
           {"seed", ledger.seed},
           {"steps", ledger.steps},
           {"path", ledger.path},
-          {"stress", ledger.stress}};
+          {"stress", ledger.stress},
+          {"depth", static_cast<int>(ledger.depth)}};
 }
 
 json to_message(const request::Weaken& weaken) {
@@ -107,7 +109,8 @@ WorkerRequest request_from(const json& message) {
   if (name == "ledger") {
     return request::WriteLedger{message.at("seed").get<uint64_t>(), message.at("steps").get<int>(),
                                 message.at("path").get<std::string>(),
-                                message.at("stress").get<uint64_t>()};
+                                message.at("stress").get<uint64_t>(),
+                                static_cast<LedgerDepth>(message.at("depth").get<int>())};
   }
   if (name == "weaken") return request::Weaken{message.at("knob").get<std::string>()};
   if (name == "profile") return request::Profile{message.at("count").get<int>()};
@@ -165,7 +168,7 @@ std::string encode(const Reply& value) {
                         {"fills", {value.fills.count, value.fills.bytes, value.fills.time_ns}},
                         {"memory_peak_bytes", value.memory_peak_bytes},
                         {"machine", std::move(machine)},
-                        {"ledger", value.ledger},
+                        {"ledger", to_base64(value.ledger)},
                         {"traces", value.traces},
                         {"found_step", value.found_step},
                         {"found_op", value.found_op}};
@@ -199,7 +202,7 @@ Reply decode_reply(const std::string& line) {
     for (const json& sample : message.at("machine")) {
       reply.machine.push_back(machine_sample_from(sample));
     }
-    reply.ledger = message.at("ledger").get<std::string>();
+    reply.ledger = from_base64(message.at("ledger").get<std::string>());
     reply.traces = message.at("traces").get<std::vector<std::string>>();
     reply.found_step = message.at("found_step").get<int64_t>();
     reply.found_op = message.at("found_op").get<int64_t>();

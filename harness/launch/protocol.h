@@ -9,6 +9,7 @@
 #include "harness/base/error.h"
 #include "harness/launch/guards.h"
 #include "harness/plan/case.h"
+#include "harness/plan/ledger_depth.h"
 #include "harness/train/fill_totals.h"
 
 namespace dettax {
@@ -35,12 +36,13 @@ struct Prepare {  // builds every rank's training step and resets it with the ca
 struct Steps {
   int count = 0;
 };
-struct WriteLedger {  // reset(seed), then a ledger over `steps` steps at the depth of ops, written
-                      // to `path`, or into the reply where that is empty
+struct WriteLedger {  // reset(seed), then a ledger over `steps` steps, written to `path` as it grows, or
+                      // into the reply where that is empty
   uint64_t seed = 0;
   int steps = 0;
   std::string path;
   uint64_t stress = 0;  // seeds delays between threads and ranks; 0: none
+  LedgerDepth depth = LedgerDepth::op;
 };
 struct Weaken {  // new training steps under the prepared mode with this knob at its fast value
   std::string knob;
@@ -71,7 +73,7 @@ struct Reply {
   FillTotals fills;                                    // of rank 0 during this request
   int64_t memory_peak_bytes = 0;
   std::vector<MachineSample> machine;     // of Steps: before and after
-  std::string ledger;                     // of WriteLedger without a path: the file's text
+  std::string ledger;                     // of WriteLedger without a path: the file's bytes
   std::vector<std::string> traces;        // of TakeTraces: one a rank, in Chrome's format
   int64_t found_step = -1, found_op = 0;  // of FindNonFinite: the place of what was found
 };

@@ -23,9 +23,9 @@ constexpr double kTimingShare = 0.25;
 
 Ledger make_ledger(ArmGroup& group, const std::string& label, uint64_t stress,
                    const ProfileContext& context) {
-  const std::filesystem::path path = context.folder / fmt::format("{}.ledger.jsonl", label);
+  const std::filesystem::path path = context.folder / fmt::format("{}.ledger", label);
   group.write_ledger(context.planned.seed, context.suite.evidence.steps, path, stress);
-  std::ifstream in(path);
+  std::ifstream in(path, std::ios::binary);
   return read_ledger(in, path.string());
 }
 

@@ -64,8 +64,8 @@ class ThreadGroup : public ArmGroup {
   }
 
   void write_ledger(uint64_t seed, int steps, const std::filesystem::path& path,
-                    uint64_t stress) override {
-    checked(request::WriteLedger{seed, steps, path.string(), stress},
+                    uint64_t stress, LedgerDepth depth) override {
+    checked(request::WriteLedger{seed, steps, path.string(), stress, depth},
             kLedgerStepAllowance * (steps + 1), false);
   }
 

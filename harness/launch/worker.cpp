@@ -14,14 +14,14 @@
 
 #include "harness/device/cpu/gemm.h"
 #include "harness/evidence/controls.h"
-#include "harness/evidence/ledger.h"
+#include "harness/evidence/ledger_file.h"
 #include "harness/launch/crash_handler.h"
 #include "harness/launch/environment_audit.h"
 #include "harness/launch/non_finite.h"
 #include "harness/launch/protocol.h"
 #include "harness/launch/rank_pool.h"
 #include "profiles/export/chrome_export.h"
-#include "results/run_folder.h"
+#include "results/environment.h"
 
 namespace dettax {
 namespace {
@@ -124,6 +124,7 @@ class RequestHandler::Worker {
  private:
   RankPool& pool();
   Reply timed_steps(int count, bool recorded);
+  void write_ledger(const request::WriteLedger& ledger, std::ostream& out);
   std::map<std::string, std::string> engaged() const;
 
   StatusPage& page_;
@@ -254,31 +255,35 @@ Reply RequestHandler::Worker::handle(const request::TakeTraces&) {
 }
 
 Reply RequestHandler::Worker::handle(const request::WriteLedger& ledger) {
-  Ledger out;
-  out.case_id = spec_.planned.id();
-  out.mode = mode_.name;
-  out.mode_hash = mode_.hash;
-  out.seed = static_cast<int64_t>(ledger.seed);
-  out.steps = ledger.steps;
-  out.threads_per_rank = spec_.planned.topology.threads_per_rank;
-  out.data_parallel = spec_.planned.layout.dp;
-  out.micro_batch = spec_.planned.batch.micro;
-  out.ranks.resize(static_cast<size_t>(pool().size()));
-  pool().run([&](RankContext& context) {
-    const Stress stress(*context.device, ledger.stress, context.rank);
-    out.ranks[context.index] =
-        record_ledger(*context.train, *context.device, ledger.seed, ledger.steps,
-                      [&] { return step_with_faults(context, FaultInjector::Steps::ledger); });
-  });
-  std::ostringstream text;
-  write_ledger(text, out);
   Reply reply;
   if (ledger.path.empty()) {  // other ranks' parts are elsewhere
-    reply.ledger = text.str();
-  } else {
-    write_file_atomically(ledger.path, text.str());
+    std::ostringstream bytes;
+    write_ledger(ledger, bytes);
+    reply.ledger = bytes.str();
+    return reply;
   }
+  std::ofstream file(ledger.path, std::ios::binary);
+  if (!file) throw Error(ErrorKind::infrastructure, ledger.path + ": cannot be written");
+  write_ledger(ledger, file);
   return reply;
+}
+
+// As the steps go, so that a run that is stopped leaves what it had.
+void RequestHandler::Worker::write_ledger(const request::WriteLedger& ledger, std::ostream& out) {
+  LedgerHead head = make_ledger_head(spec_.planned, mode_, ledger.depth);
+  head.seed = static_cast<int64_t>(ledger.seed);
+  head.steps = ledger.steps;
+  head.environment = ledger_environment(collect_environment(gemm_target_name()));
+  LedgerWriter writer(out, head, static_cast<size_t>(pool().size()));
+  pool().run([&](RankContext& context) {
+    const Stress stress(*context.device, ledger.stress, context.rank);
+    const auto append = [&](int64_t step, const LedgerNames& names, const LedgerColumns& columns) {
+      writer.append(context.index, step, names, columns);
+    };
+    record_ledger(*context.train, *context.device, ledger.seed, ledger.steps, ledger.depth, append,
+                  [&] { return step_with_faults(context, FaultInjector::Steps::ledger); });
+  });
+  writer.finish();
 }
 
 Reply RequestHandler::Worker::handle(const request::Weaken& weaken) {

@@ -9,6 +9,7 @@
 
 #include "harness/plan/case.h"
 #include "harness/plan/launch_plan.h"
+#include "harness/plan/ledger_depth.h"
 #include "harness/plan/override.h"
 
 namespace dettax {
@@ -31,6 +32,7 @@ struct MeasureSettings {
 struct EvidenceSettings {
   int steps = 3;  // training steps a ledger covers
   int runs = 2;   // same-process repetitions of each arm
+  LedgerDepth depth = LedgerDepth::op;  // of the arms' ledgers; controls always look op by op
   bool relaunch = true;
   bool other_threads = true;  // for modes that claim invariance
   bool other_ranks = true;

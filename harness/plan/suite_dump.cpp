@@ -87,6 +87,7 @@ Yaml measure_yaml(const MeasureSettings& measure) {
 Yaml evidence_yaml(const EvidenceSettings& evidence) {
   return yaml_map({{"steps", integer(evidence.steps)},
                    {"runs", integer(evidence.runs)},
+                   {"depth", text(to_string(evidence.depth))},
                    {"relaunch", flag(evidence.relaunch)},
                    {"other_threads", flag(evidence.other_threads)},
                    {"other_ranks", flag(evidence.other_ranks)},

@@ -45,6 +45,7 @@ void read_evidence(MapReader& reader, EvidenceSettings& evidence) {
   MapReader keys(*node, reader.path("evidence"));
   keys.integer("steps", evidence.steps, {1, 1'000'000});
   keys.integer("runs", evidence.runs, {2, 1000});
+  keys.word("depth", evidence.depth, ledger_depth_words());
   keys.flag("relaunch", evidence.relaunch);
   keys.flag("other_threads", evidence.other_threads);
   keys.flag("other_ranks", evidence.other_ranks);

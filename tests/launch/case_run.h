@@ -27,8 +27,8 @@ class CaseRun : public ::testing::Test {
     return run_suite(suite, folder, *make_thread_launcher(settings), {}).records.at(0);
   }
   Ledger ledger(const Record& record, const std::string& name) const {
-    const auto path = runs_ / "ledgers" / record.case_id / (name + ".ledger.jsonl");
-    std::ifstream file(path);
+    const auto path = runs_ / "ledgers" / record.case_id / (name + ".ledger");
+    std::ifstream file(path, std::ios::binary);
     return read_ledger(file, path.string());
   }
   static const ArmResult& arm(const Record& record, const std::string& name) {
