@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Benchmarks by name: kernels, collectives, step, scaling, resolution, import, exporters (all if none is named). Each prints what it measured beside what it is compared with,
+# Benchmarks by name: kernels, collectives, step, scaling, resolution, import, exporters, ledger (all if none is named). Each prints what it measured beside what it is compared with,
 # in the same run; nothing else should run on the machine meanwhile.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
@@ -36,14 +36,17 @@ exporters() {
   "$programs/scrape_bench"
 }
 
+# Ledgers: what they cost a step, fingerprints against reading memory, two of ten million entries compared.
+ledger() { "$programs/ledger_bench"; }
+
 # Reading a trace of PyTorch's profiler against Python's json on the same file.
 import() { "$programs/import_bench"; }
 
-[ $# -gt 0 ] || set -- kernels collectives step scaling resolution import exporters
+[ $# -gt 0 ] || set -- kernels collectives step scaling resolution import exporters ledger
 for name in "$@"; do
   case $name in
-    kernels | collectives | step | scaling | resolution | import | exporters) ;;
-    *) echo "bench: no benchmark '$name'; there are kernels, collectives, step, scaling, resolution, import, exporters" >&2; exit 2 ;;
+    kernels | collectives | step | scaling | resolution | import | exporters | ledger) ;;
+    *) echo "bench: no benchmark '$name'; there are kernels, collectives, step, scaling, resolution, import, exporters, ledger" >&2; exit 2 ;;
   esac
 done
 for name in "$@"; do

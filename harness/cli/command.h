@@ -32,6 +32,8 @@ std::unique_ptr<Command> make_export_command();
 std::unique_ptr<Command> make_serve_command();
 std::unique_ptr<Command> make_push_command();
 std::unique_ptr<Command> make_compare_command();
+std::unique_ptr<Command> make_diff_command();
+std::unique_ptr<Command> make_verify_command();
 std::unique_ptr<Command> make_attribute_command();
 std::unique_ptr<Command> make_list_command();
 std::unique_ptr<Command> make_log_command();

@@ -129,6 +129,8 @@ void declare_run_options(Options& options, RunOptions& values) {
       "turns each knob of the first deterministic mode alone: what costs what, and what is needed");
   options.flag("--kernels", values.kernels,
                "then measures kernels and collectives of each case's shape alone, for its record");
+  options.choice("--depth", ledger_depth_words(), values.depth,
+                 "how much of a step the ledgers hold (evidence.depth of the suite)");
   options.text("--text", "FILE", values.text_file, "trains on the bytes of this file");
   options.text("--budget", "SECONDS|20m", values.budget, "time for the whole run");
   options.text("--output-dir", "DIR", values.output_folder,
@@ -145,14 +147,17 @@ void declare_run_options(Options& options, RunOptions& values) {
 }
 
 bool changes_suite(const RunOptions& options) {
-  return options.profile || options.ablate || !options.overrides.empty() ||
-         !options.modes.empty() || !options.case_pattern.empty() || !case_settings(options).empty();
+  return options.profile || options.ablate || !options.depth.empty() ||
+         !options.overrides.empty() || !options.modes.empty() || !options.case_pattern.empty() ||
+         !case_settings(options).empty();
 }
 
 Suite load_run_suite(const RunOptions& options) {
   std::vector<Override> overrides;
   for (const std::string& text : options.overrides) overrides.push_back(parse_override(text));
   if (!options.modes.empty()) overrides.push_back(mode_setting(options.modes));
+  if (!options.depth.empty())
+    overrides.emplace_back("evidence.depth", yaml_scalar(options.depth), "--depth", options.depth);
   Suite suite = load_suite(suite_source(options), overrides);
   if (!options.case_pattern.empty()) select_cases(suite, options.case_pattern);
   const std::vector<Override> settings = case_settings(options);

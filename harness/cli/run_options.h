@@ -25,6 +25,7 @@ struct RunOptions {
   ExportOptions exports;
   std::string budget;
   bool profile = false, ablate = false, kernels = false;
+  std::string depth;
   bool list = false, dry_run = false, dump_config = false, no_progress = false;
   std::string colour = "auto";
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -112,6 +113,40 @@ bool behind_whole_step(Knob knob, std::string_view path, std::string_view tensor
   return over == BitsOver::ranks && path.ends_with("reduce/gradients") && sums_into(knob, tensor);
 }
 
+// What is known by its place alone, whatever the knobs: something went in that was another.
+std::optional<Cause> another_input(const LedgerComparison& comparison) {
+  const LedgerEntry& first = *comparison.first;
+  const auto has = [&](std::string_view part) { return first.tensor.find(part) != part.npos; };
+  if (first.path == "state" && (has("random.") || has("data.")))
+    return has("random.") ? Cause{"RNG position",
+                                  "the generators stood elsewhere: give both runs one seed, and "
+                                  "save and restore every generator's position with the state"}
+                          : Cause{"data order",
+                                  "the runs stood at other samples: save and restore the data "
+                                  "position with the state"};
+  if (first.path == "state" && first.step < 0)
+    return Cause{
+        "initial weights",
+        "the runs began with other weights: load one seed checkpoint, or draw every weight "
+        "from (seed, parameter, index in the whole tensor) before it is sharded"};
+  if (first.path.ends_with("/data"))
+    return Cause{"data order",
+                 "the runs read other tokens: fix seed, shuffle and data position, and how samples "
+                 "are dealt to ranks and micro-batches"};
+  if (has("random.position") || first.path.ends_with("dropout"))
+    return Cause{"RNG position",
+                 "another mask was drawn: the op's generator stood elsewhere; under recomputation "
+                 "its position must be saved in the forward pass and restored"};
+  const bool other_bounds = has("bounds before") || (comparison.structural &&
+                                                     first.path.find("reduce/") != first.path.npos);
+  if (other_bounds)
+    return Cause{"bucket layout",
+                 "gradients are summed in other buckets, so that sums are cut elsewhere: fix the "
+                 "buckets' size and order, which with Megatron-LM grows with the number of "
+                 "data-parallel ranks (--ddp-bucket-size)"};
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::vector<Knob> ordering_knobs(std::string_view path, std::string_view tensor, BitsOver over) {
@@ -130,6 +165,7 @@ std::vector<Knob> ordering_knobs(std::string_view path, std::string_view tensor,
 Cause cause_of(const LedgerComparison& comparison, const Knobs& knobs, std::string_view scope) {
   if (!comparison.first) return {};
   const BitsOver over = bits_over(scope);
+  if (auto input = another_input(comparison)) return *input;
   if (comparison.inputs_agreed)
     return order_of_sums("collective order", {Knob::collectives}, knobs, over);
   if (comparison.accumulated)

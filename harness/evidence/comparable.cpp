@@ -84,7 +84,8 @@ EnvironmentDifferences environment_differences(const LedgerHead& a, const Ledger
 }
 
 std::string head_difference(const LedgerHead& a, size_t ranks_of_a, const LedgerHead& b,
-                            size_t ranks_of_b, bool other_layout) {
+                            size_t ranks_of_b, const CompareOptions& options) {
+  const bool other_layout = options.allow_other_layout;
   if (const std::string shape = shape_difference(a, b); !shape.empty()) return shape;
   const bool same_case = other_layout ? without_layout(a.case_id) == without_layout(b.case_id)
                                       : a.case_id == b.case_id;
@@ -101,7 +102,7 @@ std::string head_difference(const LedgerHead& a, size_t ranks_of_a, const Ledger
     return differ("another depth, so that one lacks entries", to_string(a.depth),
                   to_string(b.depth));
   const EnvironmentDifferences environment = environment_differences(a, b);
-  if (!environment.bits.empty())
+  if (!environment.bits.empty() && !options.other_environment)
     return "different environment, not comparable bitwise: " + join(environment.bits, "; ");
   if (!other_layout) {
     const std::string cut = cut_difference(a, ranks_of_a, b, ranks_of_b);

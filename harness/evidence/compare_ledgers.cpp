@@ -185,7 +185,7 @@ LedgerComparison compare_ledgers(LedgerSource& a, LedgerSource& b, const Compare
         fmt::format("the {} ledger is empty: step 0 is missing", first_empty ? "first" : "second");
   } else if (!options.force) {
     refused.incomparable_reason =
-        head_difference(a.head(), a.ranks(), b.head(), b.ranks(), options.allow_other_layout);
+        head_difference(a.head(), a.ranks(), b.head(), b.ranks(), options);
   }
   if (!refused.incomparable_reason.empty()) {
     refused.description = refused.incomparable_reason;

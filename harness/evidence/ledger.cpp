@@ -59,6 +59,11 @@ void LedgerObserver::on_tensor(std::string_view path, std::string_view tensor_na
   }
 }
 
+void LedgerObserver::on_fact(std::string_view path, std::string_view name,
+                             const Fingerprint& value) {
+  if (depth_ == LedgerDepth::op || of_every_step(path, name)) add(path, name, value);
+}
+
 void LedgerObserver::add(std::string_view path, std::string_view tensor_name,
                          const Fingerprint& value) {
   columns_.add(names_.number_of(path, tensor_name), value);

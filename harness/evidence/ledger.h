@@ -68,6 +68,7 @@ class LedgerObserver : public StepObserver {
   void on_op(std::string_view path) override;
   void on_tensor(std::string_view path, std::string_view tensor_name, const Tensor& tensor,
                  uint64_t first_index) override;
+  void on_fact(std::string_view path, std::string_view name, const Fingerprint& value) override;
   void add(std::string_view path, std::string_view tensor_name, const Fingerprint& value);
   void end_step();
 
@@ -117,7 +118,8 @@ struct LedgerComparison {
   std::optional<LedgerEntry> first;  // in program order over all ranks
   int first_rank = 0;
   int64_t first_ranks = 0;  // on which it differs at once
-  bool structural = false;  // an entry has no partner or another place: nothing is known of its bits
+  bool structural =
+      false;  // an entry has no partner or another place: nothing is known of its bits
   int64_t steps_differing = 0;
   // In its step nothing that a micro-batch computes differs but most of the gradients added up from the second micro-batch on.
   bool accumulated = false;
@@ -135,6 +137,7 @@ struct CompareOptions {
   bool allow_other_layout =
       false;  // other threads, micro-batches or data-parallel ranks: only what does not depend on
               // the layout is compared (loss, gradient norm, reduced gradients, state), on rank 0
+  bool other_environment = false;  // the same run on another machine or build
   bool force =
       false;  // compare bits although the heads differ: shows where another environment shows first
 };

@@ -80,6 +80,7 @@ void GradientReduction::send(StepContext& c, size_t bucket) {
   const Tensor all = c.parameters.gradient_range(range.begin, range.end);
   show_parts(c, bucket);
   c.begin(Op::bucket);
+  c.probe.fact("bounds before", range.begin, range.end);
   c.device.synchronize();
   Communicator& replicas = c.mesh.replicas(range.of_experts);
   const Order order = c.knobs.collectives;

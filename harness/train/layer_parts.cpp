@@ -57,6 +57,8 @@ void dropout(StepContext& c, Op op, uint32_t place, const Tensor& y, const Tenso
   call.probability = c.model.dropout;
   call.key = {c.seed, RandomPurpose::dropout, place};
   call.step = c.step;
+  c.probe.fact("random.position before", c.seed, place, c.step,
+               token_run(c, own_rows(c, 0).whole).whole);
   for (int64_t s = 0; s < c.segments; ++s) {
     const RowRange rows = own_rows(c, s);
     for (int64_t done = 0; done < rows.count;) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "harness/base/fingerprint.h"
 #include "harness/device/tensor.h"
 
 namespace dettax {
@@ -22,6 +23,9 @@ class StepObserver {
   // tensor.
   virtual void on_tensor(std::string_view path, std::string_view tensor_name, const Tensor& tensor,
                          uint64_t first_index) = 0;
+  // Of an op's inputs what is no tensor: the bounds of a bucket, a place in a stream of random numbers.
+  virtual void on_fact(std::string_view /*path*/, std::string_view /*name*/,
+                       const Fingerprint& /*value*/) {}
 };
 
 // What an op does with its time: works on this rank's own data, waits for or moves data of other ranks, or writes a constant.

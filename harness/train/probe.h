@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <string>
@@ -108,6 +109,13 @@ class Probe {
   void begin(Phase phase, int64_t layer, Op op);
   // An output of the op begun last.
   void output(std::string_view tensor_name, const Tensor& tensor, uint64_t first_index);
+  // An input of it that is no tensor.
+  template <class... Numbers>
+  void fact(std::string_view name, Numbers... numbers) {
+    if (observer_ == nullptr) return;
+    const std::array words{static_cast<uint64_t>(numbers)...};
+    observer_->on_fact(full_path_, name, fingerprint(words.data(), words.size(), sizeof(uint64_t)));
+  }
   void idle();
 
   const char* current() const { return current_.load(std::memory_order_relaxed); }

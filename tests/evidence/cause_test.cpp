@@ -151,5 +151,27 @@ TEST(Run03, OneRankThatDisagreesIsNoCollectiveOrder) {
               HasSubstr("step 0, rank 2, reduce/loss"));
 }
 
+TEST(CauseOf, NamesAnInputThatWasAnother) {
+  const auto cause = [](const std::string& path, const std::string& tensor) {
+    return cause_at(path, tensor, Knobs{}, "relaunch").name;
+  };
+  EXPECT_EQ(cause("micro0/forward/data", "tokens"), "data order");
+  EXPECT_EQ(cause("state", "data.step"), "data order");
+  EXPECT_EQ(cause("recompute/layer3/projection_dropout", "y"), "RNG position");
+  EXPECT_EQ(cause("forward/layer3/mlp_dropout", "random.position before"), "RNG position");
+  EXPECT_EQ(cause("reduce/bucket", "bounds before"), "bucket layout");
+  EXPECT_EQ(cause("reduce/gradients", "head.weight.grad"), "order of sums: collectives");
+}
+
+TEST(CauseOf, AMissingGradientOfAReductionIsAnotherBucketLayout) {
+  Ledger other = sample_ledger();
+  for (auto& rank : other.ranks) {
+    std::erase_if(rank,
+                  [](const LedgerEntry& e) { return e.step == 1 && e.tensor == "weight.grad"; });
+  }
+  EXPECT_EQ(cause_of(compare_ledgers(sample_ledger(), other), Knobs{}, "relaunch").name,
+            "bucket layout");
+}
+
 }  // namespace
 }  // namespace dettax

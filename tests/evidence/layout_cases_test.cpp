@@ -162,6 +162,30 @@ TEST(Accumulation, IsNotBlamedForARaceInOneOp) {
   EXPECT_EQ(cause_of(found, Knobs{}, "same_process").name, "order of sums: gemm");
 }
 
+// run-02: the block sums of dQ in another order, in one layer.
+class OneAttention : public StepObserver {
+ public:
+  void on_op(std::string_view) override {}
+  void on_tensor(std::string_view path, std::string_view name, const Tensor& tensor,
+                 uint64_t) override {
+    if (path == "backward/layer1/attention" && name == "dq")
+      tensor.f32()[5] = std::nextafter(tensor.f32()[5], 8.0F);
+  }
+};
+
+TEST(Case, Run02AttentionBackwardIsNamedWithItsLayerAndEarlierLayersAreDownstream) {
+  Case planned = small_case({}, 1);
+  planned.model.layers = planned.model.published_layers = 4;
+  const LedgerComparison found = with_fault<OneAttention>(planned);
+  ASSERT_TRUE(found.first);
+  EXPECT_EQ(found.first->path, "backward/layer1/attention");
+  EXPECT_EQ(found.first->tensor, "dq");
+  EXPECT_GT(found.differing, 10);
+  const Cause cause = cause_of(found, Knobs{}, "same_process");
+  EXPECT_EQ(cause.name, "order of sums: attention");
+  EXPECT_THAT(cause.advice, HasSubstr("deterministic=True"));
+}
+
 // run-05: one gradient of another value, as of a race, under a clip norm.
 class OneNormGradient : public StepObserver {
  public:

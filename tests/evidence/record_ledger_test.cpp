@@ -70,5 +70,38 @@ TEST(RecordLedger, HoldsStateBeforeAndAfterEveryStepAndOpsBetween) {
   }
 }
 
+std::set<std::pair<std::string, std::string>> names_at(LedgerDepth depth) {
+  std::set<std::pair<std::string, std::string>> seen;
+  Case planned = tiny_case();
+  planned.model.dropout = 0.1;
+  const auto device = make_cpu_device(1, false);
+  run_ranks(1, false, [&](Communicator& communicator) {
+    TrainStep step(planned, ordered_mode(), *device, communicator);
+    record_ledger(step, *device, 1, 1, depth,
+                  [&](int64_t, const LedgerNames& names, const LedgerColumns& columns) {
+                    for (const uint32_t n : columns.names)
+                      seen.insert({names.at(n).path, names.at(n).tensor});
+                  });
+  });
+  return seen;
+}
+
+TEST(RecordLedger, EachDepthHoldsWhatTheOneBeforeItDoes) {
+  const auto step = names_at(LedgerDepth::step), layer = names_at(LedgerDepth::layer),
+             op = names_at(LedgerDepth::op);
+  EXPECT_TRUE(std::ranges::includes(op, layer));
+  EXPECT_TRUE(std::ranges::includes(layer, step));
+  EXPECT_LT(step.size(), layer.size());
+  EXPECT_LT(layer.size(), op.size());
+  EXPECT_TRUE(step.contains({"micro0/forward/data", "tokens"}));
+  EXPECT_TRUE(step.contains({"reduce/gradients", "layer0.norm1.weight.grad"}));
+  EXPECT_TRUE(step.contains({"state", "layer1.mlp.up.weight.second_moment"}));
+  EXPECT_FALSE(step.contains({"micro1/forward/layer0/mlp_residual", "y"}));
+  EXPECT_TRUE(layer.contains({"micro1/forward/layer0/mlp_residual", "y"}));
+  EXPECT_FALSE(layer.contains({"micro1/forward/layer0/attention", "out"}));
+  EXPECT_TRUE(op.contains({"micro1/forward/layer0/attention", "out"}));
+  EXPECT_TRUE(op.contains({"micro1/forward/layer1/mlp_dropout", "random.position before"}));
+}
+
 }  // namespace
 }  // namespace dettax

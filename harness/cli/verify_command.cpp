@@ -1,0 +1,157 @@
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <ostream>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "harness/base/error.h"
+#include "harness/cli/command.h"
+#include "harness/cli/interrupt.h"
+#include "harness/cli/launch_options.h"
+#include "harness/evidence/golden.h"
+#include "harness/launch/launcher.h"
+#include "harness/plan/suite.h"
+#include "results/run_folder.h"
+
+namespace dettax {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A folder of its own that goes with it.
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    std::string name = (fs::temp_directory_path() / "dettax-verify-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr)
+      throw Error(ErrorKind::infrastructure, name + ": a temporary folder could not be made");
+    path_ = name;
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+Ledger read_whole(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return read_ledger(in, path.string());
+}
+
+// The suite's first case under its first mode, once.
+void run_control(const Suite& suite, const fs::path& folder, const fs::path& ledger) {
+  InterruptWatch interrupts;
+  LaunchSettings settings;
+  settings.log_folder = folder;
+  settings.step_timeout_seconds = suite.measure.step_timeout_seconds;
+  settings.interrupt = interrupts.descriptor();
+  const Case& planned = suite.cases.front();
+  const Mode& mode = suite.modes.front();
+  const auto group = make_thread_launcher(settings)->start({mode.name, planned, mode}, "verify");
+  group->write_ledger(planned.seed, suite.evidence.steps, ledger, 0, suite.evidence.depth);
+}
+
+// The part of a suite that a control run needs.
+Suite control_suite(const std::string& name) {
+  Suite suite = load_suite(name);
+  suite.cases.resize(1);
+  if (suite.modes.empty() || !suite.modes.front().claims_reproducible)
+    throw Error(ErrorKind::config,
+                fmt::format("{}: its first mode does not promise its bits; a golden run needs one "
+                            "with claims_reproducible: true",
+                            name));
+  suite.modes.resize(1);
+  return suite;
+}
+
+class VerifyCommand : public Command {
+ public:
+  const char* name() const override { return "verify"; }
+  const char* what() const override {
+    return "repeats a short control run and holds its bits against a golden file";
+  }
+  void declare(Options& options) override {
+    options.text("--golden", "FILE", golden_, "golden file: a ledger of a control run");
+    options.flag(
+        "--record", record_,
+        "records the file instead, after two runs that agree; says first what it replaces");
+    options.text("--suite", "NAME", suite_,
+                 "with --record: whose first case and mode are run (golden)");
+    options.text("--json", "FILE", json_, "the comparison as JSON");
+  }
+  ExitCode run(const Streams& streams) override {
+    if (golden_.empty())
+      throw Error(ErrorKind::usage, "verify: --golden FILE is missing: the file to verify against");
+    if (!suite_.empty() && !record_)
+      throw Error(ErrorKind::usage,
+                  "verify: --suite goes with --record; a golden file says itself what to run");
+    require_single_start();
+    return record_ ? record(streams) : verify(streams);
+  }
+
+ private:
+  ExitCode verify(const Streams& streams) const;
+  ExitCode record(const Streams& streams) const;
+  GoldenVerdict against_golden(const ScratchFolder& scratch) const;
+
+  std::string golden_, suite_, json_;
+  bool record_ = false;
+};
+
+GoldenVerdict VerifyCommand::against_golden(const ScratchFolder& scratch) const {
+  const auto golden = open_ledger(fs::path(golden_));
+  const fs::path suite = scratch.path() / "suite.yaml", fresh = scratch.path() / "fresh.ledger";
+  if (golden->torn() || golden->head().suite.empty()) judge_golden(*golden, golden_, *golden);
+  write_file_atomically(suite, golden->head().suite);
+  run_control(load_suite(suite.string()), scratch.path(), fresh);
+  return judge_golden(*golden, golden_, *open_ledger(fresh));
+}
+
+ExitCode VerifyCommand::verify(const Streams& streams) const {
+  const ScratchFolder scratch;
+  const GoldenVerdict verdict = against_golden(scratch);
+  streams.out << golden_ << ": ";
+  write_golden_verdict(streams.out, verdict);
+  if (!json_.empty()) write_file_atomically(json_, diff_json({&verdict.diff, 1}, verdict.code));
+  return verdict.code;
+}
+
+// A file whose run does not repeat itself would fail at random ever after.
+ExitCode VerifyCommand::record(const Streams& streams) const {
+  const ScratchFolder scratch;
+  if (fs::exists(golden_)) {
+    streams.out << "what is replaced: ";
+    write_golden_verdict(streams.out, against_golden(scratch));
+  }
+  const Suite suite = control_suite(suite_.empty() ? "golden" : suite_);
+  const fs::path first = scratch.path() / "first.ledger", again = scratch.path() / "again.ledger";
+  run_control(suite, scratch.path(), first);
+  run_control(suite, scratch.path(), again);
+  Ledger ledger = read_whole(first);
+  const LedgerComparison same = compare_ledgers(ledger, read_whole(again));
+  if (!same.equal) {
+    streams.out << "not recorded: two runs differ: " << same.description << '\n';
+    return ExitCode::not_bit_exact;
+  }
+  ledger.suite = dump_suite(suite);
+  write_file_atomically(golden_, [&](std::ostream& out) { write_ledger(out, ledger); });
+  streams.out << fmt::format("{}: recorded {} fingerprints of {} steps on {} ranks, {} bytes\n",
+                             golden_, same.compared, ledger.steps, ledger.ranks.size(),
+                             fs::file_size(golden_));
+  return ExitCode::pass;
+}
+
+}  // namespace
+
+std::unique_ptr<Command> make_verify_command() { return std::make_unique<VerifyCommand>(); }
+
+}  // namespace dettax

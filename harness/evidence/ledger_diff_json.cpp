@@ -1,0 +1,65 @@
+#include <nlohmann/json.hpp>
+
+#include "harness/evidence/ledger_diff.h"
+
+namespace dettax {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json json_of(const LedgerDiff::Side& side) {
+  Json ranks = nullptr;
+  if (side.agreement.tested) {
+    ranks = {{"equal", side.agreement.equal},
+             {"compared", side.agreement.compared},
+             {"first_difference", side.agreement.first_difference}};
+  }
+  return {{"path", side.name},
+          {"case_id", side.head.case_id},
+          {"mode", side.head.mode},
+          {"mode_hash", side.head.mode_hash},
+          {"seed", side.head.seed},
+          {"steps", side.head.steps},
+          {"depth", to_string(side.head.depth)},
+          {"ranks", side.ranks},
+          {"fingerprints", side.entries},
+          {"torn", side.torn},
+          {"environment", side.head.environment},
+          {"rank_agreement", ranks}};
+}
+
+Json json_of(const LedgerDiff& diff) {
+  const LedgerComparison& found = diff.comparison;
+  Json first = nullptr;
+  if (found.first) {
+    first = {{"step", found.first->step},     {"rank", found.first_rank},
+             {"ranks", found.first_ranks},    {"path", found.first->path},
+             {"tensor", found.first->tensor}, {"description", found.description}};
+  }
+  return {{"a", json_of(diff.a)},
+          {"b", json_of(diff.b)},
+          {"environment_differences",
+           {{"bits", diff.environment.bits}, {"told", diff.environment.told}}},
+          {"promised", diff.promised},
+          {"comparable", found.comparable},
+          {"incomparable_reason", found.incomparable_reason},
+          {"equal", found.equal},
+          {"compared", found.compared},
+          {"differing", found.differing},
+          {"steps_differing", found.steps_differing},
+          {"first_difference", first},
+          {"cause", diff.cause.name},
+          {"advice", diff.cause.advice}};
+}
+
+}  // namespace
+
+std::string diff_json(std::span<const LedgerDiff> diffs, ExitCode exit_code) {
+  Json list = Json::array();
+  for (const LedgerDiff& diff : diffs) list.push_back(json_of(diff));
+  return Json{{"schema_version", 1}, {"exit_code", static_cast<int>(exit_code)}, {"diffs", list}}
+             .dump(2, ' ', false, Json::error_handler_t::replace) +
+         "\n";
+}
+
+}  // namespace dettax
