@@ -68,6 +68,7 @@ class LedgerObserver : public StepObserver {
   void on_op(std::string_view path) override;
   void on_tensor(std::string_view path, std::string_view tensor_name, const Tensor& tensor,
                  uint64_t first_index) override;
+  bool sees_every_op() const override { return depth_ == LedgerDepth::op; }
   void on_fact(std::string_view path, std::string_view name, const Fingerprint& value) override;
   void add(std::string_view path, std::string_view tensor_name, const Fingerprint& value);
   void end_step();

@@ -47,8 +47,8 @@ class LedgerWriter {
     LedgerColumns columns;  // numbers are the rank's own
   };
   struct Rank {
-    std::vector<LedgerName> names;   // by the rank's own number
-    std::vector<uint32_t> numbers;   // in the file, of those that were written
+    std::vector<LedgerName> names;  // by the rank's own number
+    std::vector<uint32_t> numbers;  // in the file, of those that were written
     std::deque<Block> waiting;
   };
   void write_names(Rank& rank, const LedgerColumns& columns);

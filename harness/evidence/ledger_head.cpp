@@ -87,14 +87,11 @@ LedgerHead make_ledger_head(const Case& planned, const Mode& mode, LedgerDepth d
 }
 
 std::map<std::string, std::string> ledger_environment(const Environment& environment) {
-  std::map<std::string, std::string> out = {{"tool_version", environment.tool_version},
-                                            {"git_commit", environment.git_commit},
-                                            {"compiler", environment.compiler},
-                                            {"build_type", environment.build_type},
-                                            {"cpu_model", environment.cpu_model},
-                                            {"kernel", environment.kernel},
-                                            {"libc", gnu_get_libc_version()},
-                                            {"simd_target", environment.simd_target}};
+  std::map<std::string, std::string> out = {
+      {"tool_version", environment.tool_version}, {"git_commit", environment.git_commit},
+      {"compiler", environment.compiler},         {"build_type", environment.build_type},
+      {"cpu_model", environment.cpu_model},       {"kernel", environment.kernel},
+      {"libc", gnu_get_libc_version()},           {"simd_target", environment.simd_target}};
   for (const std::string& name : recorded_variables()) {
     const auto found = environment.variables.find(name);
     if (found != environment.variables.end()) out[name] = found->second;

@@ -68,8 +68,7 @@ void read_numbers(std::string_view bytes, size_t count, std::vector<uint32_t>& n
       zigzag |= uint64_t{byte & 127U} << shift;
       if (byte < 128) break;
     }
-    const int64_t delta =
-        static_cast<int64_t>(zigzag >> 1U) ^ -static_cast<int64_t>(zigzag & 1U);
+    const int64_t delta = static_cast<int64_t>(zigzag >> 1U) ^ -static_cast<int64_t>(zigzag & 1U);
     before += delta;
     number = static_cast<uint32_t>(before);
   }

@@ -62,7 +62,8 @@ void LedgerWriter::write_names(Rank& rank, const LedgerColumns& columns) {
     const LedgerName& name = rank.names[own];
     const uint32_t known = names_.size();
     rank.numbers[own] = names_.number_of(name.path, name.tensor);
-    if (names_.size() > known) lines.append(name.path).append(1, '\t').append(name.tensor).append(1, '\n');
+    if (names_.size() > known)
+      lines.append(name.path).append(1, '\t').append(name.tensor).append(1, '\n');
   }
   if (lines.empty()) return;
   RecordHeader header;

@@ -64,7 +64,8 @@ RankAgreement ranks_agreement(LedgerSource& ledger) {
         if (i < first.size() && i < other.size() && first.names[i] == other.names[i] &&
             first.values[i] == other.values[i])
           continue;
-        const LedgerName& at = ledger.names().at(i < first.size() ? first.names[i] : other.names[i]);
+        const LedgerName& at =
+            ledger.names().at(i < first.size() ? first.names[i] : other.names[i]);
         agreement.first_difference = fmt::format("step {}, {}: {} of rank {} is not that of rank 0",
                                                  step, at.path, at.tensor, rank);
         return agreement;
@@ -75,6 +76,8 @@ RankAgreement ranks_agreement(LedgerSource& ledger) {
   return agreement;
 }
 
-RankAgreement ranks_agreement(const Ledger& ledger) { return ranks_agreement(*view_ledger(ledger)); }
+RankAgreement ranks_agreement(const Ledger& ledger) {
+  return ranks_agreement(*view_ledger(ledger));
+}
 
 }  // namespace dettax

@@ -17,9 +17,9 @@ bool same_key(const LedgerEntry& x, const LedgerEntry& y) {
 
 std::string clip_words(int64_t parameters) {
   if (parameters == 0) return "";
-  return fmt::format(
-      "; {} downstream of the clip factor alone",
-      parameters == 1 ? "1 parameter of them is" : fmt::format("{} parameters of them are", parameters));
+  return fmt::format("; {} downstream of the clip factor alone",
+                     parameters == 1 ? "1 parameter of them is"
+                                     : fmt::format("{} parameters of them are", parameters));
 }
 
 }  // namespace
@@ -46,8 +46,7 @@ void StepWalk::compare_values(int rank, size_t position, const LedgerEntry& a,
   inputs_seen_ = inputs_seen_ || (is_reduction(a.path) && is_input(a.tensor));
   if (is_sum_so_far(a.path, a.tensor)) ++sums_so_far_;
   if (is_gradient(a.tensor)) gradients_.insert(a.tensor);
-  if (a.value != b.value)
-    differences_.push_back({position, rank, a, a.tensor + " differs", false});
+  if (a.value != b.value) differences_.push_back({position, rank, a, a.tensor + " differs", false});
 }
 
 // The first place where the two no longer say the same things in the same order.
@@ -153,9 +152,8 @@ bool StepWalk::only_sums_so_far() const {
 }
 
 int64_t StepWalk::ranks_with(const Difference& found) const {
-  return std::ranges::count_if(differences_, [&](const Difference& other) {
-    return same_key(other.entry, found.entry);
-  });
+  return std::ranges::count_if(
+      differences_, [&](const Difference& other) { return same_key(other.entry, found.entry); });
 }
 
 // First in program order; a reduction only if none of its inputs differed on any rank. Stages of a pipeline run different programs:

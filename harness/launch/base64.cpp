@@ -35,7 +35,8 @@ std::string from_base64(std::string_view text) {
   unsigned bits = 0;
   for (const char digit : text) {
     const size_t value = kDigits.find(digit);
-    if (value == kDigits.npos) throw Error(ErrorKind::internal, "base64: a character of another kind");
+    if (value == kDigits.npos)
+      throw Error(ErrorKind::internal, "base64: a character of another kind");
     held = held << 6U | static_cast<uint32_t>(value);
     bits += 6;
     if (bits < 8) continue;

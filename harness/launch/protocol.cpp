@@ -65,12 +65,9 @@ json to_message(const request::Steps& steps) {
 }
 
 json to_message(const request::WriteLedger& ledger) {
-  return {{"request", "ledger"},
-          {"seed", ledger.seed},
-          {"steps", ledger.steps},
-          {"path", ledger.path},
-          {"stress", ledger.stress},
-          {"depth", static_cast<int>(ledger.depth)}};
+  return {{"request", "ledger"},     {"seed", ledger.seed},
+          {"steps", ledger.steps},   {"path", ledger.path},
+          {"stress", ledger.stress}, {"depth", static_cast<int>(ledger.depth)}};
 }
 
 json to_message(const request::Weaken& weaken) {

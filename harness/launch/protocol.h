@@ -36,8 +36,9 @@ struct Prepare {  // builds every rank's training step and resets it with the ca
 struct Steps {
   int count = 0;
 };
-struct WriteLedger {  // reset(seed), then a ledger over `steps` steps, written to `path` as it grows, or
-                      // into the reply where that is empty
+struct
+    WriteLedger {  // reset(seed), then a ledger over `steps` steps, written to `path` as it grows, or
+                   // into the reply where that is empty
   uint64_t seed = 0;
   int steps = 0;
   std::string path;

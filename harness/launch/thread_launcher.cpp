@@ -63,8 +63,8 @@ class ThreadGroup : public ArmGroup {
     write_traces(checked(request::TakeTraces{}, kPrepareAllowance, false).traces, folder);
   }
 
-  void write_ledger(uint64_t seed, int steps, const std::filesystem::path& path,
-                    uint64_t stress, LedgerDepth depth) override {
+  void write_ledger(uint64_t seed, int steps, const std::filesystem::path& path, uint64_t stress,
+                    LedgerDepth depth) override {
     checked(request::WriteLedger{seed, steps, path.string(), stress, depth},
             kLedgerStepAllowance * (steps + 1), false);
   }

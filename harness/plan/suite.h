@@ -30,8 +30,8 @@ struct MeasureSettings {
 };
 
 struct EvidenceSettings {
-  int steps = 3;  // training steps a ledger covers
-  int runs = 2;   // same-process repetitions of each arm
+  int steps = 3;                        // training steps a ledger covers
+  int runs = 2;                         // same-process repetitions of each arm
   LedgerDepth depth = LedgerDepth::op;  // of the arms' ledgers; controls always look op by op
   bool relaunch = true;
   bool other_threads = true;  // for modes that claim invariance

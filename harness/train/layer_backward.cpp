@@ -104,7 +104,7 @@ void second_branch_backward(StepContext& c, const LayerParameters& p, const Laye
 
 // dQ, dK and dV apart, since only dQ is a sum over key blocks. The incoming gradient has been used and lends its memory.
 void show_parts(StepContext& c, const Tensor& dqkv) {
-  if (!c.probe.observed()) return;
+  if (!c.probe.sees_every_op()) return;
   const int64_t key_columns = c.sizes.key_value_heads * c.model.head_width;
   int64_t begin = 0;
   for (const auto& [name, columns] :

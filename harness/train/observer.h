@@ -23,6 +23,8 @@ class StepObserver {
   // tensor.
   virtual void on_tensor(std::string_view path, std::string_view tensor_name, const Tensor& tensor,
                          uint64_t first_index) = 0;
+  // Whether it looks at every output; else those that take work to show may be left out.
+  virtual bool sees_every_op() const { return true; }
   // Of an op's inputs what is no tensor: the bounds of a bucket, a place in a stream of random numbers.
   virtual void on_fact(std::string_view /*path*/, std::string_view /*name*/,
                        const Fingerprint& /*value*/) {}

@@ -100,6 +100,9 @@ class Probe {
   void inject(StepObserver* injector) { injector_ = injector; }
   void listen(OpListener* listener) { listener_ = listener; }
   bool injected() const { return injector_ != nullptr; }
+  bool sees_every_op() const {
+    return injected() || (observer_ != nullptr && observer_->sees_every_op());
+  }
   bool observed() const { return observer_ != nullptr || injected(); }
 
   // Ops from here on belong to this micro-batch (its paths begin with "micro<i>/" if there are several), or to none.

@@ -169,7 +169,7 @@ class OneAttention : public StepObserver {
   void on_tensor(std::string_view path, std::string_view name, const Tensor& tensor,
                  uint64_t) override {
     if (path == "backward/layer1/attention" && name == "dq")
-      tensor.f32()[5] = std::nextafter(tensor.f32()[5], 8.0F);
+      for (int64_t i = 0; i < tensor.count(); ++i) tensor.f32()[i] *= 1.0F + 0x1p-20F;
   }
 };
 

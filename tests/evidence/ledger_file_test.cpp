@@ -1,3 +1,5 @@
+#include "harness/evidence/ledger_file.h"
+
 #include <algorithm>
 #include <sstream>
 
@@ -5,7 +7,6 @@
 #include <gtest/gtest.h>
 
 #include "harness/base/error.h"
-#include "harness/evidence/ledger_file.h"
 #include "harness/evidence/ledger_source.h"
 #include "tests/evidence/ledgers.h"
 
@@ -62,8 +63,8 @@ TEST(LedgerFile, ATornTailLosesNoStepBeforeIt) {
     size_t entries = 0;
     for (size_t rank = 0; rank < whole.ranks.size(); ++rank) {
       entries += torn.ranks[rank].size();
-      EXPECT_TRUE(std::equal(torn.ranks[rank].begin(), torn.ranks[rank].end(),
-                             whole.ranks[rank].begin()));
+      EXPECT_TRUE(
+          std::equal(torn.ranks[rank].begin(), torn.ranks[rank].end(), whole.ranks[rank].begin()));
     }
     EXPECT_GE(entries, most) << length;
     most = entries;
