@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "harness/launch/base64.h"
 #include "harness/plan/suite.h"
 #include "tests/launch/support.h"
 
@@ -81,6 +82,21 @@ TEST(Protocol, AnotherVersionIsRefused) {
   EXPECT_THROW(decode_request("not JSON"), Error);
   EXPECT_THROW(decode_request(R"({"protocol": 1, "request": "dance"})"), Error);
   EXPECT_NO_THROW(decode_request(R"({"protocol": 1, "request": "exit"})"));
+}
+
+TEST(Protocol, ALedgersBytesArriveAsTheyAre) {
+  std::string bytes;
+  for (int i = 0; i < 258; ++i) {
+    Reply reply;
+    reply.ledger = bytes;
+    EXPECT_EQ(decode_reply(encode(reply)).ledger, bytes);
+    bytes += static_cast<char>(i);
+  }
+  EXPECT_EQ(to_base64("any carnal pleas"), "YW55IGNhcm5hbCBwbGVhcw==");
+  EXPECT_THROW(from_base64("a*"), Error);
+  request::WriteLedger shallow{1, 2, "", 0, LedgerDepth::layer};
+  const WorkerRequest received = decode_request(encode(WorkerRequest{shallow}));
+  EXPECT_EQ(std::get<request::WriteLedger>(received).depth, LedgerDepth::layer);
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ namespace dettax {
 namespace {
 
 // Bytes of one portion of work: large enough to hide the start of the team, small enough to spread.
-constexpr int64_t kPortionBytes = int64_t{64} << 10;
+constexpr int64_t kPortionBytes = int64_t{256} << 10;
 
 // A value on a cache line of its own, one for each thread.
 template <class T>
