@@ -168,6 +168,11 @@ Cause cause_of(const LedgerComparison& comparison, const Knobs& knobs, std::stri
   if (auto input = another_input(comparison)) return *input;
   if (comparison.inputs_agreed)
     return order_of_sums("collective order", {Knob::collectives}, knobs, over);
+  // What was computed before it in between was not looked at.
+  if (comparison.depth != LedgerDepth::op)
+    return {fmt::format("not told at depth {}", to_string(comparison.depth)),
+            "the op lies between this entry and the one before it: run both again with --depth op "
+            "(evidence.depth: op)"};
   if (comparison.accumulated)
     return {
         "accumulation precision",

@@ -18,7 +18,7 @@ std::vector<Knob> ordering_knobs(std::string_view path, std::string_view tensor,
 // What kind of thing a first difference is, and what to do about it.
 struct Cause {
   // "collective order", "order of sums: attention", "accumulation precision", "bucket layout", "RNG position", "data order",
-  // "initial weights", "environment", "no order of sums"; empty where nothing differs
+  // "initial weights", "environment", "not told at depth layer", "no order of sums"; empty where nothing differs
   std::string name;
   std::string advice;  // knob and library settings
 };

@@ -195,6 +195,7 @@ LedgerComparison compare_ledgers(LedgerSource& a, LedgerSource& b, const Compare
       options.allow_other_layout && (a.head().data_parallel != b.head().data_parallel ||
                                      a.head().micro_batch != b.head().micro_batch);
   LedgerComparison result = Comparer(a, b, layout_free).run();
+  result.depth = std::min(a.head().depth, b.head().depth);
   if (result.compared == 0 && result.differing == 0)
     result.description = "nothing that both ledgers hold could be compared";
   say_torn(result, a, "first");

@@ -122,6 +122,8 @@ struct LedgerComparison {
   bool structural =
       false;  // an entry has no partner or another place: nothing is known of its bits
   int64_t steps_differing = 0;
+  LedgerDepth depth =
+      LedgerDepth::op;  // of the shallower: how near the first difference is to its origin
   // In its step nothing that a micro-batch computes differs but most of the gradients added up from the second micro-batch on.
   bool accumulated = false;
   // Parameters whose state differs after that step though their gradients agreed: through the clip factor alone.

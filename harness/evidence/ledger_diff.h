@@ -37,7 +37,7 @@ LedgerDiff diff_ledgers(LedgerSource& a, const std::string& name_of_a, LedgerSou
                         const std::string& scope = "");
 
 // A paragraph for people: what the two are, what differs around them, then the first difference, its class and what to set. In short:
-// one line where they are equal.
+// one line where they are equal or nothing was promised.
 void write_diff(std::ostream& out, const LedgerDiff& diff, bool in_short = false);
 
 // {"schema_version", "exit_code", "diffs": [...]}, strict RFC 8259.

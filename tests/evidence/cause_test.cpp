@@ -163,6 +163,18 @@ TEST(CauseOf, NamesAnInputThatWasAnother) {
   EXPECT_EQ(cause("reduce/gradients", "head.weight.grad"), "order of sums: collectives");
 }
 
+// With one rank a sum has no inputs to be seen, and an op before it may be the origin.
+TEST(CauseOf, AShallowLedgerBlamesNoKnob) {
+  LedgerComparison found;
+  found.first = LedgerEntry{0, "reduce/gradients", "head.weight.grad", of(1)};
+  found.depth = LedgerDepth::layer;
+  const Cause cause = cause_of(found, Knobs{}, "relaunch");
+  EXPECT_EQ(cause.name, "not told at depth layer");
+  EXPECT_NE(cause.advice.find("--depth op"), std::string::npos);
+  found.inputs_agreed = true;
+  EXPECT_EQ(cause_of(found, Knobs{}, "relaunch").name, "collective order");
+}
+
 TEST(CauseOf, AMissingGradientOfAReductionIsAnotherBucketLayout) {
   Ledger other = sample_ledger();
   for (auto& rank : other.ranks) {
