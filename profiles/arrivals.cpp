@@ -12,15 +12,34 @@
 namespace dettax {
 namespace {
 
+// A rank's spans of one meeting: several where it was begun in one place and waited for in another.
 struct Member {
   size_t rank;
-  size_t span;
+  std::vector<size_t> spans;
+  int64_t start_ns, end_ns;  // of all of them
+
+  void add(size_t index, const Span& span) {
+    spans.push_back(index);
+    start_ns = std::min(start_ns, span.start_ns);
+    end_ns = std::max(end_ns, span.end_ns);
+  }
 };
 
 struct Meeting {
   std::string group;
   int64_t group_size = 0;
+  bool message = false;
   std::vector<Member> members;
+
+  Member& of_rank(size_t rank) {
+    if (members.empty() || members.back().rank != rank)
+      members.push_back({rank, {}, INT64_MAX, INT64_MIN});
+    return members.back();
+  }
+  int64_t last_start_ns() const {
+    return std::ranges::max(members, {}, &Member::start_ns).start_ns;
+  }
+  int64_t first_end_ns() const { return std::ranges::min(members, {}, &Member::end_ns).end_ns; }
 };
 
 int64_t step_at(const Trace& trace, int64_t time_ns) {
@@ -54,8 +73,8 @@ class Meetings {
       Meeting& meeting = by_key_[key];
       meeting.group = group;
       meeting.group_size = collective.group_size;
-      const bool first_of_rank = meeting.members.empty() || meeting.members.back().rank != rank;
-      if (first_of_rank) meeting.members.push_back({rank, i});
+      meeting.message = trace.names[collective.name] == kMessage;
+      meeting.of_rank(rank).add(i, span);
       ranks_of_group_[group].insert(rank);
     }
   }
@@ -99,20 +118,19 @@ std::vector<LastArrivals> last_arrivals(const std::vector<Trace>& traces,
   }
   int64_t partial = 0, apart = 0, impossible = 0;
   for (const auto& [key, meeting] : meetings.all()) {
-    int64_t last_start = INT64_MIN, first_end = INT64_MAX;
-    for (const Member& member : meeting.members) {
-      const Span& span = traces[member.rank].spans[member.span];
-      last_start = std::max(last_start, span.start_ns);
-      first_end = std::min(first_end, span.end_ns);
-    }
+    const int64_t last_start = meeting.last_start_ns();
     if (!meetings.complete(meeting)) {
       ++partial;
     } else if (!on_one_host(traces, meeting)) {
       ++apart;
-    } else if (last_start > first_end) {
+    } else if (last_start > meeting.first_end_ns() && !meeting.message) {
       ++impossible;
     } else {
-      for (const Member& member : meeting.members) last[member.rank][member.span] = last_start;
+      for (const Member& member : meeting.members) {
+        // Whoever sends may be through before the other comes, and then waited for nobody.
+        const int64_t arrival = last_start > member.end_ns ? member.start_ns : last_start;
+        for (const size_t span : member.spans) last[member.rank][span] = arrival;
+      }
     }
   }
   note_count(notes, meetings.without_group, "the trace does not tell their group");

@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "profiles/classify.h"
+
 namespace dettax {
 
 int64_t realtime_ns() {
@@ -39,19 +41,30 @@ void HostLane::begin(const Record& record) {
 }
 
 void HostLane::enter(uint32_t path, Category category, int64_t bytes) {
-  begin({now_ns_(), 0, 0, bytes, -1, 0, path, 0, category});
+  begin({now_ns_(), 0, 0, path, category, true, {.bytes = bytes}});
 }
 
-void HostLane::enter_collective(uint32_t path, uint32_t group, int64_t sequence, int64_t group_size,
-                                int64_t bytes) {
-  begin({now_ns_(), 0, 0, bytes, sequence, group_size, path, group, Category::communication});
+void HostLane::resume(uint32_t path, Category category, int64_t since_ns) {
+  begin({since_ns, 0, 0, path, category, false, {}});
 }
 
-void HostLane::leave() { close(now_ns_()); }
+int64_t HostLane::leave() {
+  const int64_t now = now_ns_();
+  close(now);
+  return now;
+}
 
 void HostLane::add(uint32_t path, Category category, int64_t start_ns, int64_t end_ns,
                    int64_t bytes) {
-  const Record added{start_ns, start_ns, end_ns, bytes, -1, 0, path, 0, category};
+  insert({start_ns, start_ns, end_ns, path, category, true, {.bytes = bytes}});
+}
+
+void HostLane::add_part(uint32_t path, const Part& part, int64_t start_ns, int64_t end_ns,
+                        bool occurrence) {
+  insert({start_ns, start_ns, end_ns, path, Category::communication, occurrence, part});
+}
+
+void HostLane::insert(const Record& added) {
   if (!open_) {
     if (Record* slot = next_record()) *slot = added;
     return;
@@ -95,16 +108,21 @@ void HostRecorder::move_lane(HostLane& lane, uint32_t stream, Trace& trace) cons
     for (; step != steps_.end() && step->start_ns <= record.start_ns; ++step)
       std::fill(count.begin(), count.end(), 0);
     const std::string& path = lane.texts_[record.path];
-    Span span{.start_ns = record.start_ns, .end_ns = record.end_ns, .bytes = record.bytes};
+    Span span{.start_ns = record.start_ns, .end_ns = record.end_ns, .bytes = record.part.bytes};
     span.name = trace.names.intern(path.substr(path.rfind('/') + 1));
     span.path = trace.paths.intern(path);
-    span.ordinal = count[record.path]++;
+    uint32_t& occurrences = count[record.path];
+    if (record.occurrence) ++occurrences;
+    span.ordinal = occurrences > 0 ? occurrences - 1 : 0;
     span.stream = stream;
     span.category = record.category;
-    if (record.group != 0) {
+    if (const HostLane::Part& part = record.part; part.group != 0) {
       span.collective = static_cast<uint32_t>(trace.collectives.size());
-      trace.collectives.push_back({span.name, trace.names.intern(lane.texts_[record.group]),
-                                   record.sequence, record.group_size});
+      const std::string& told = lane.texts_[part.name];
+      const std::string_view kind = collective_kind(told);
+      trace.collectives.push_back({trace.names.intern(kind.empty() ? told : kind),
+                                   trace.names.intern(lane.texts_[part.group]), part.sequence,
+                                   part.group_size});
     }
     trace.spans.push_back(span);
     if (record.entered_ns < record.start_ns)

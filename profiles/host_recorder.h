@@ -21,32 +21,43 @@ class HostLane {
  public:
   HostLane(std::string thread_name, size_t spans, int64_t (*now_ns)());
 
-  uint32_t path(std::string_view text) { return texts_.intern(text); }
-  uint32_t group(std::string_view text) { return texts_.intern(text); }
+  uint32_t path(std::string_view text) { return text_of(text); }
+  uint32_t text_of(std::string_view text) { return texts_.intern(text); }
 
   // From here on the thread works under this path, until the next enter or leave. The time that recording takes is a span of its own
   // in front of it.
   void enter(uint32_t path, Category category, int64_t bytes = 0);
-  void enter_collective(uint32_t path, uint32_t group, int64_t sequence, int64_t group_size,
-                        int64_t bytes = 0);
-  // From here on it does not.
-  void leave();
+  // The same, but as of since_ns, and no further occurrence of the path.
+  void resume(uint32_t path, Category category, int64_t since_ns);
+  // From here on it does not. The time, for what comes then.
+  int64_t leave();
+  int64_t time_ns() const { return now_ns_(); }
 
   // Work that was timed elsewhere, e.g. by a progress thread; it may overlap with what is entered.
   void add(uint32_t path, Category category, int64_t start_ns, int64_t end_ns, int64_t bytes = 0);
 
+  // An operation among ranks; `name` and `group` by text_of.
+  struct Part {
+    uint32_t name = 0, group = 0;
+    int64_t sequence = -1, group_size = 0;
+    int64_t bytes = 0;
+  };
+  // One rank's part in it. `occurrence`: of its path, or of the last one of it.
+  void add_part(uint32_t path, const Part& part, int64_t start_ns, int64_t end_ns, bool occurrence);
+
  private:
   friend class HostRecorder;
   struct Record {
-    int64_t entered_ns, start_ns, end_ns;  // recording took [entered, start)
-    int64_t bytes;
-    int64_t sequence, group_size;  // of a collective
-    uint32_t path, group;
-    Category category;
+    int64_t entered_ns = 0, start_ns = 0, end_ns = 0;  // recording took [entered, start)
+    uint32_t path = 0;
+    Category category = Category::compute;
+    bool occurrence = true;  // of its path, or belongs to the one before it
+    Part part;
   };
   Record* next_record();
   void close(int64_t now_ns);
   void begin(const Record& record);
+  void insert(const Record& record);
 
   std::string thread_name_;
   int64_t (*now_ns_)();

@@ -58,6 +58,9 @@ struct Stream {
   friend bool operator==(const Stream&, const Stream&) = default;
 };
 
+// Name of a collective that is a message: two ranks, of which the sender need not wait for the other.
+inline constexpr std::string_view kMessage = "message";
+
 // Which collective a span took part in, told alike on every rank of its group. Fields that the trace does not tell are 0, -1 or empty.
 struct Collective {
   uint32_t name = 0;   // Trace::names: what it does, e.g. "allreduce"

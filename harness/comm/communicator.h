@@ -9,22 +9,12 @@
 #include <vector>
 
 #include "harness/comm/collective_settings.h"
+#include "harness/comm/communication_listener.h"
+#include "harness/comm/operation_kind.h"
 #include "harness/comm/request.h"
 #include "harness/plan/knobs.h"
 
 namespace dettax {
-
-enum class OperationKind {
-  all_reduce,
-  reduce_scatter,
-  all_gather,
-  all_to_all,
-  broadcast,
-  send,
-  receive,
-  barrier
-};
-inline constexpr int kOperationKinds = 8;
 
 // What went over a communicator since it was made. Evidence that a layout does what it says.
 struct OperationStats {
@@ -87,6 +77,10 @@ class Communicator {
                                      std::span<const int64_t> receive_bytes) = 0;
   virtual Request start_send(const void* data, int64_t bytes, int to) = 0;
   virtual Request start_receive(void* data, int64_t bytes, int from) = 0;
+
+  // Tells `listener` of every operation that is waited for from now on, under this name, which is the
+  // same on every rank of the group and no other group's; null: nobody. It must outlive its use.
+  virtual void listen(CommunicationListener* listener, const std::string& group_name) = 0;
 
   virtual const CollectiveSettings& settings() const = 0;
   virtual CommunicationStats stats() const = 0;

@@ -57,6 +57,8 @@ class GroupCommunicator : public Communicator {
         collectives_(*transport_, settings.algorithm) {
     settings_.node_of_rank = transport_->node_of_rank();
     stats_.links_emulated = settings_.emulates_links();
+    sent_.resize(static_cast<size_t>(transport_->size()));
+    received_.resize(sent_.size());
   }
 
   int rank() const override { return transport_->rank(); }
@@ -92,12 +94,15 @@ class GroupCommunicator : public Communicator {
   }
   void send(const void* data, int64_t bytes, int to) override {
     require_rank(to);
-    timed(OperationKind::send, bytes, [&] { transport_->send(data, bytes, to); });
+    telling(next_message(OperationKind::send, bytes, to),
+            [&] { timed(OperationKind::send, bytes, [&] { transport_->send(data, bytes, to); }); });
   }
   void receive(void* data, int64_t bytes, int from) override {
     require_rank(from);
-    timed(OperationKind::receive, bytes,
-          [&] { transport_->start_receive(data, bytes, from)->wait(); });
+    telling(next_message(OperationKind::receive, bytes, from), [&] {
+      timed(OperationKind::receive, bytes,
+            [&] { transport_->start_receive(data, bytes, from)->wait(); });
+    });
   }
   void barrier() override {
     now(OperationKind::barrier, 0, [&] { transport_->barrier(); });
@@ -126,17 +131,42 @@ class GroupCommunicator : public Communicator {
   }
   Request start_send(const void* data, int64_t bytes, int to) override {
     require_rank(to);
-    return message(OperationKind::send, bytes, transport_->start_send(data, bytes, to));
+    const Communication what = next_message(OperationKind::send, bytes, to);
+    if (listens()) listener_->on_handed_over(what);
+    return message(what, transport_->start_send(data, bytes, to));
   }
   Request start_receive(void* data, int64_t bytes, int from) override {
     require_rank(from);
-    return message(OperationKind::receive, bytes, transport_->start_receive(data, bytes, from));
+    return message(next_message(OperationKind::receive, bytes, from),
+                   transport_->start_receive(data, bytes, from));
   }
+
+  void listen(CommunicationListener* listener, const std::string& group_name) override;
 
   const CollectiveSettings& settings() const override { return settings_; }
   CommunicationStats stats() const override { return stats_; }
 
  private:
+  // To another rank, or from it.
+  struct Peer {
+    std::string name;  // of the two
+    int64_t messages = 0;
+  };
+
+  bool listens() const { return listener_ != nullptr && size() > 1; }
+  Communication next_collective(OperationKind kind, int64_t bytes) {
+    return {kind, group_name_, collectives_called_++, size(), bytes};
+  }
+  Communication next_message(OperationKind kind, int64_t bytes, int with) {
+    Peer& peer = (kind == OperationKind::send ? sent_ : received_)[static_cast<size_t>(with)];
+    return {kind, peer.name, peer.messages++, 2, bytes};
+  }
+  template <typename Wait>
+  void telling(const Communication& what, const Wait& wait) {
+    if (listens()) listener_->on_wait();
+    wait();
+    if (listens()) listener_->on_communicated(what);
+  }
   void count(OperationKind kind, const OperationStats& one);
   void drain();
   template <typename Work>
@@ -145,20 +175,24 @@ class GroupCommunicator : public Communicator {
   void now(OperationKind kind, int64_t bytes, const Work& work);
   template <typename Work>
   Request start(OperationKind kind, int64_t bytes, Work work);
-  Request message(OperationKind kind, int64_t bytes, std::unique_ptr<Request::Operation> operation);
+  Request message(const Communication& what, std::unique_ptr<Request::Operation> operation);
 
   std::unique_ptr<Transport> transport_;
   CollectiveSettings settings_;
   Collectives collectives_;
   CommunicationStats stats_;
+  CommunicationListener* listener_ = nullptr;
+  std::string group_name_;
+  int64_t collectives_called_ = 0;
+  std::vector<Peer> sent_, received_;         // by rank
   std::unique_ptr<ProgressThread> progress_;  // from the first start of a collective on
 };
 
 // A collective in the queue of the progress thread.
 class GroupCommunicator::Queued : public Request::Operation {
  public:
-  Queued(GroupCommunicator& owner, OperationKind kind, int64_t bytes, std::function<void()> work)
-      : owner_(owner), kind_(kind), bytes_(bytes) {
+  Queued(GroupCommunicator& owner, const Communication& what, std::function<void()> work)
+      : owner_(owner), what_(what) {
     task_.work = std::move(work);
     owner_.progress_->push(task_);
   }
@@ -171,11 +205,16 @@ class GroupCommunicator::Queued : public Request::Operation {
   Queued& operator=(const Queued&) = delete;
 
   void wait() override {
+    if (owner_.listens()) owner_.listener_->on_wait();
     const auto start = Clock::now();
     owner_.progress_->wait(task_);
     waited_ = true;
-    owner_.count(kind_, {1, bytes_, task_.time_ns, ns_since(start)});
+    owner_.count(what_.kind, {1, what_.payload_bytes, task_.time_ns, ns_since(start)});
     if (task_.error) std::rethrow_exception(task_.error);
+    if (!owner_.listens()) return;
+    what_.began_ns_ago = ns_since(task_.began);
+    what_.ended_ns_ago = what_.began_ns_ago - task_.time_ns;
+    owner_.listener_->on_communicated(what_);
   }
   bool done() override { return owner_.progress_->finished(task_); }
 
@@ -189,8 +228,7 @@ class GroupCommunicator::Queued : public Request::Operation {
   }
 
   GroupCommunicator& owner_;
-  const OperationKind kind_;
-  const int64_t bytes_;
+  Communication what_;
   bool waited_ = false;
   ProgressThread::Task task_;
 };
@@ -198,21 +236,22 @@ class GroupCommunicator::Queued : public Request::Operation {
 // A message under way, counted when it is waited for.
 class GroupCommunicator::Counted : public Request::Operation {
  public:
-  Counted(GroupCommunicator& owner, OperationKind kind, int64_t bytes,
+  Counted(GroupCommunicator& owner, const Communication& what,
           std::unique_ptr<Request::Operation> message)
-      : owner_(owner), kind_(kind), bytes_(bytes), message_(std::move(message)) {}
+      : owner_(owner), what_(what), message_(std::move(message)) {}
 
   void wait() override {
-    const auto waited = Clock::now();
-    message_->wait();
-    owner_.count(kind_, {1, bytes_, ns_since(started_), ns_since(waited)});
+    owner_.telling(what_, [&] {
+      const auto waited = Clock::now();
+      message_->wait();
+      owner_.count(what_.kind, {1, what_.payload_bytes, ns_since(started_), ns_since(waited)});
+    });
   }
   bool done() override { return message_->done(); }
 
  private:
   GroupCommunicator& owner_;
-  const OperationKind kind_;
-  const int64_t bytes_;
+  const Communication what_;
   const Clock::time_point started_ = Clock::now();
   std::unique_ptr<Request::Operation> message_;
 };
@@ -255,11 +294,12 @@ void GroupCommunicator::timed(OperationKind kind, int64_t bytes, const Work& wor
   count(kind, {1, bytes, time_ns, time_ns});
 }
 
+// This rank has come to it when all that it started before has ended.
 template <typename Work>
 void GroupCommunicator::now(OperationKind kind, int64_t bytes, const Work& work) {
   timed(kind, bytes, [&] {
     drain();
-    work();
+    telling(next_collective(kind, bytes), work);
   });
 }
 
@@ -271,15 +311,29 @@ Request GroupCommunicator::start(OperationKind kind, int64_t bytes, Work work) {
     return {};
   }
   if (!progress_) progress_ = std::make_unique<ProgressThread>();
-  return Request(std::make_unique<Queued>(*this, kind, bytes, [this, work = std::move(work)] {
+  const Communication what = next_collective(kind, bytes);
+  return Request(std::make_unique<Queued>(*this, what, [this, work = std::move(work)] {
     collectives_.set_spin(false);
     work();
   }));
 }
 
-Request GroupCommunicator::message(OperationKind kind, int64_t bytes,
+Request GroupCommunicator::message(const Communication& what,
                                    std::unique_ptr<Request::Operation> operation) {
-  return Request(std::make_unique<Counted>(*this, kind, bytes, std::move(operation)));
+  return Request(std::make_unique<Counted>(*this, what, std::move(operation)));
+}
+
+void GroupCommunicator::listen(CommunicationListener* listener, const std::string& group_name) {
+  listener_ = listener;
+  if (group_name == group_name_) return;
+  group_name_ = group_name;
+  for (int other = 0; other < size(); ++other) {
+    const auto name = [&](int from, int to) {
+      return group_name + " " + std::to_string(from) + ">" + std::to_string(to);
+    };
+    sent_[static_cast<size_t>(other)].name = name(rank(), other);
+    received_[static_cast<size_t>(other)].name = name(other, rank());
+  }
 }
 
 }  // namespace

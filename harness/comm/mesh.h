@@ -1,6 +1,9 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "harness/comm/communicator.h"
 #include "harness/plan/layout.h"
@@ -47,6 +50,9 @@ class Mesh {
   // All ranks that hold parts of one copy of the model: tensor x pipeline, times those that share experts.
   Communicator& model() const { return *model_; }
 
+  // Tells `listener` what goes over every group, by names such as "tensor.3": the axis, and which of its groups. Null: nobody.
+  void listen(CommunicationListener* listener) const;
+
   int expert_index() const { return position_.dp % layout_.ep; }
   bool first_stage() const { return position_.pp == 0; }
   bool last_stage() const { return position_.pp == layout_.pp - 1; }
@@ -57,6 +63,7 @@ class Mesh {
   Communicator& world_;
   std::unique_ptr<Communicator> tensor_, context_, pipeline_, pipeline_backward_, ends_, data_,
       replicas_, expert_, expert_replicas_, model_;
+  std::vector<std::pair<Communicator*, std::string>> names_;
 };
 
 }  // namespace dettax

@@ -55,13 +55,13 @@ void ProgressThread::loop() {
 
 // The error is thrown again where the operation is waited for.
 void ProgressThread::run(Task& task) {
-  const auto start = std::chrono::steady_clock::now();
+  task.began = std::chrono::steady_clock::now();
   try {
     task.work();
   } catch (...) {
     task.error = std::current_exception();
   }
-  task.time_ns = (std::chrono::steady_clock::now() - start).count();
+  task.time_ns = (std::chrono::steady_clock::now() - task.began).count();
 }
 
 }  // namespace dettax

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -17,6 +18,7 @@ class ProgressThread {
   struct Task {
     std::function<void()> work;
     std::exception_ptr error;
+    std::chrono::steady_clock::time_point began;
     int64_t time_ns = 0;
     bool finished = false;
   };

@@ -156,6 +156,18 @@ void FaultInjector::on_tensor(std::string_view path, std::string_view tensor_nam
   }
 }
 
+namespace {
+
+// As work would, on the core.
+void pass(double seconds) {
+  const auto start = std::chrono::steady_clock::now();
+  while (std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() <
+         seconds) {
+  }
+}
+
+}  // namespace
+
 OpDelays::OpDelays(const ArmSpec& spec, int rank) {
   for (const Injection& injection : spec.planned.injections) {
     if (injection.kind == kDelay && injection.rank == rank && strikes_arm(injection, spec))
@@ -170,18 +182,31 @@ void OpDelays::listen(TrainStep& step, OpListener* behind) {
 
 void OpDelays::on_op(const char* path, OpKind kind) {
   if (behind_ != nullptr) behind_->on_op(path, kind);
-  const auto start = std::chrono::steady_clock::now();
   double seconds = 0;
   for (const Injection& delay : delays_) {
     if (std::string_view(path).starts_with(without_micro_batch(delay.op))) seconds += delay.seconds;
   }
-  while (std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() <
-         seconds) {
-  }
+  const bool communicates = kind == OpKind::communication;
+  communication_delay_seconds_ = communicates ? seconds : 0;
+  if (!communicates) pass(seconds);
 }
 
 void OpDelays::on_idle() {
+  communication_delay_seconds_ = 0;
   if (behind_ != nullptr) behind_->on_idle();
+}
+
+void OpDelays::on_wait() {
+  if (behind_ != nullptr) behind_->on_wait();
+  pass(communication_delay_seconds_);
+}
+
+void OpDelays::on_communicated(const Communication& communication) {
+  if (behind_ != nullptr) behind_->on_communicated(communication);
+}
+
+void OpDelays::on_handed_over(const Communication& message) {
+  if (behind_ != nullptr) behind_->on_handed_over(message);
 }
 
 }  // namespace dettax

@@ -55,7 +55,8 @@ class FaultInjector : public StepObserver {
   std::mt19937_64 group_random_;  // draws the same on every rank
 };
 
-// Makes ops longer, in every step alike, without changing what they do: a cause of known size. Stands before whoever else listens.
+// Makes ops longer, in every step alike, without changing what they do: a cause of known size. An op that communicates is so in each of
+// its operations, once this rank has come to it, as over a slow link; any other at its begin. Stands before whoever else listens.
 class OpDelays : public OpListener {
  public:
   OpDelays(const ArmSpec& spec, int rank);
@@ -63,9 +64,13 @@ class OpDelays : public OpListener {
   void listen(TrainStep& step, OpListener* behind);
   void on_op(const char* path, OpKind kind) override;
   void on_idle() override;
+  void on_wait() override;
+  void on_communicated(const Communication& communication) override;
+  void on_handed_over(const Communication& message) override;
 
  private:
   std::vector<Injection> delays_;
+  double communication_delay_seconds_ = 0;  // of the op in progress
   OpListener* behind_ = nullptr;
 };
 

@@ -207,20 +207,11 @@ Reply RequestHandler::Worker::timed_steps(int count, bool recorded) {
 
 namespace {
 
-// One step tells how many ops it has, so that recording takes all its memory before the first that counts.
-void make_recorder(RankContext& context, int world_size) {
-  const int64_t before = context.train->ops_issued();
-  step_with_faults(context);
-  const auto ops = static_cast<size_t>(context.train->ops_issued() - before);
-  context.recorder = std::make_unique<StepRecorder>(context.rank, world_size,
-                                                    static_cast<size_t>(kProfiledStepsMost), ops);
-}
-
 // Listens for as long as this lives, whatever is thrown.
 class Listening {
  public:
-  explicit Listening(RankContext& context) : context_(context) {
-    context_.delays->listen(*context_.train, context_.recorder.get());
+  Listening(RankContext& context, OpListener& listener) : context_(context) {
+    context_.delays->listen(*context_.train, &listener);
   }
   ~Listening() { context_.delays->listen(*context_.train, nullptr); }
   Listening(const Listening&) = delete;
@@ -230,6 +221,17 @@ class Listening {
   RankContext& context_;
 };
 
+// One step tells its size, so that recording takes all its memory before the first that counts.
+void make_recorder(RankContext& context, int world_size) {
+  StepSize size;
+  {
+    const Listening listening(context, size);
+    step_with_faults(context);
+  }
+  context.recorder = std::make_unique<StepRecorder>(context.rank, world_size,
+                                                    static_cast<size_t>(kProfiledStepsMost), size);
+}
+
 }  // namespace
 
 Reply RequestHandler::Worker::handle(const request::Profile& profile) {
@@ -237,7 +239,7 @@ Reply RequestHandler::Worker::handle(const request::Profile& profile) {
   pool().run([&](RankContext& context) {
     if (!context.recorder) make_recorder(context, spec_.planned.layout.ranks());
     context.recorder->begin_block();
-    listening[context.index] = std::make_unique<Listening>(context);
+    listening[context.index] = std::make_unique<Listening>(context, *context.recorder);
   });
   return timed_steps(profile.count, true);
 }

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "harness/base/fingerprint.h"
+#include "harness/comm/communication_listener.h"
 #include "harness/device/tensor.h"
 
 namespace dettax {
@@ -33,10 +34,10 @@ class StepObserver {
 // What an op does with its time: works on this rank's own data, waits for or moves data of other ranks, or writes a constant.
 enum class OpKind { compute, communication, fill };
 
-// Hears when each op of a step is issued, and nothing else: the step does what it does when nobody listens. One listener per rank.
-class OpListener {
+// Hears when each op of a step is issued and what the rank communicates meanwhile, and nothing else: the step does what it does when
+// nobody listens. One listener per rank.
+class OpListener : public CommunicationListener {
  public:
-  virtual ~OpListener() = default;
   // phase/layer/op, without the micro-batch. The text lives as long as the training step, and each place has one of its own.
   virtual void on_op(const char* path, OpKind kind) = 0;
   // The step's last op is done.

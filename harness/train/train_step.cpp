@@ -281,7 +281,10 @@ void TrainStep::reset(uint64_t seed) {
 StepResult TrainStep::step() { return impl_->step(); }
 int64_t TrainStep::steps_done() const { return impl_->steps_done; }
 void TrainStep::observe(StepObserver* observer) { impl_->probe.observe(observer); }
-void TrainStep::listen(OpListener* listener) { impl_->probe.listen(listener); }
+void TrainStep::listen(OpListener* listener) {
+  impl_->probe.listen(listener);
+  impl_->mesh.listen(listener);
+}
 void TrainStep::inject(StepObserver* injector) { impl_->probe.inject(injector); }
 const char* TrainStep::current_op() const { return impl_->probe.current(); }
 int64_t TrainStep::ops_issued() const { return impl_->probe.issued(); }
