@@ -28,7 +28,7 @@ struct Member {
 struct Meeting {
   std::string group;
   int64_t group_size = 0;
-  bool message = false;
+  bool one_way = false;  // who only gives may be through before the others come
   std::vector<Member> members;
 
   Member& of_rank(size_t rank) {
@@ -40,7 +40,18 @@ struct Meeting {
     return std::ranges::max(members, {}, &Member::start_ns).start_ns;
   }
   int64_t first_end_ns() const { return std::ranges::min(members, {}, &Member::end_ns).end_ns; }
+  // For which this rank can have waited: of those that came before it left, the last.
+  int64_t last_start_before_ns(int64_t end_ns) const {
+    int64_t last = INT64_MIN;
+    for (const Member& member : members)
+      if (member.start_ns <= end_ns) last = std::max(last, member.start_ns);
+    return last;
+  }
 };
+
+bool goes_one_way(std::string_view name) {
+  return name == kMessage || name == "broadcast" || name == "reduce";
+}
 
 int64_t step_at(const Trace& trace, int64_t time_ns) {
   const auto behind =
@@ -73,7 +84,7 @@ class Meetings {
       Meeting& meeting = by_key_[key];
       meeting.group = group;
       meeting.group_size = collective.group_size;
-      meeting.message = trace.names[collective.name] == kMessage;
+      meeting.one_way = goes_one_way(trace.names[collective.name]);
       meeting.of_rank(rank).add(i, span);
       ranks_of_group_[group].insert(rank);
     }
@@ -118,17 +129,15 @@ std::vector<LastArrivals> last_arrivals(const std::vector<Trace>& traces,
   }
   int64_t partial = 0, apart = 0, impossible = 0;
   for (const auto& [key, meeting] : meetings.all()) {
-    const int64_t last_start = meeting.last_start_ns();
     if (!meetings.complete(meeting)) {
       ++partial;
     } else if (!on_one_host(traces, meeting)) {
       ++apart;
-    } else if (last_start > meeting.first_end_ns() && !meeting.message) {
+    } else if (meeting.last_start_ns() > meeting.first_end_ns() && !meeting.one_way) {
       ++impossible;
     } else {
       for (const Member& member : meeting.members) {
-        // Whoever sends may be through before the other comes, and then waited for nobody.
-        const int64_t arrival = last_start > member.end_ns ? member.start_ns : last_start;
+        const int64_t arrival = meeting.last_start_before_ns(member.end_ns);
         for (const size_t span : member.spans) last[member.rank][span] = arrival;
       }
     }

@@ -58,7 +58,7 @@ struct Stream {
   friend bool operator==(const Stream&, const Stream&) = default;
 };
 
-// Name of a collective that is a message: two ranks, of which the sender need not wait for the other.
+// Name of a collective that is a message from one rank to another.
 inline constexpr std::string_view kMessage = "message";
 
 // Which collective a span took part in, told alike on every rank of its group. Fields that the trace does not tell are 0, -1 or empty.

@@ -1,5 +1,7 @@
 #include "harness/launch/step_recorder.h"
 
+#include <algorithm>
+
 #include "harness/base/error.h"
 #include "harness/launch/machine.h"
 
@@ -76,7 +78,7 @@ void StepRecorder::on_communicated(const Communication& communication) {
   if (!in_step_) return;
   const int64_t now = own_.lane.time_ns();
   const uint32_t path = own_.number(path_);
-  own_.lane.add_part(path, own_.part(communication), waiting_since_ns_, now, false);
+  int64_t since_ns = waiting_since_ns_;
   if (communication.began_ns_ago > 0) {
     const auto at = beside_.find(communication.group);
     if (at == beside_.end())
@@ -85,7 +87,10 @@ void StepRecorder::on_communicated(const Communication& communication) {
     Lane& beside = at->second;
     beside.lane.add_part(beside.number(path_), beside.part(communication),
                          now - communication.began_ns_ago, now - communication.ended_ns_ago, true);
+    // What is left for this thread is to hear of its end.
+    since_ns = std::max(since_ns, now - communication.ended_ns_ago);
   }
+  own_.lane.add_part(path, own_.part(communication), since_ns, now, false);
   own_.lane.resume(path, category_, now);
 }
 
