@@ -162,6 +162,7 @@ std::vector<std::string> ablation_words(const Ablation& ablation) {
   }
   std::vector<std::string> words = {
       fmt::format("of a step, {} rounds: {}", ablation.rounds, join(parts, ", "))};
+  words.insert(words.end(), ablation.notes.begin(), ablation.notes.end());
   const SufficientSet& set = ablation.sufficient;
   if (!set.reproducible) {
     words.push_back("no smaller set of knobs was seen to give equal bits: " + set.reason);

@@ -10,6 +10,7 @@
 #include "exporters/attribution_table.h"
 #include "harness/base/error.h"
 #include "harness/cli/command.h"
+#include "harness/cli/export_options.h"
 #include "harness/cli/terminal.h"
 #include "profiles/attribution.h"
 #include "profiles/import/import.h"
@@ -64,6 +65,7 @@ class AttributeCommand : public Command {
       throw Error(ErrorKind::usage,
                   "--unprofiled-fast and --unprofiled-det: both are needed, or neither");
     if (unprofiled_fast_) options_.unprofiled = {*unprofiled_fast_, *unprofiled_deterministic_};
+    if (!json_file_.empty()) require_writable("--json", json_file_);
     const Attribution attribution =
         attribute(read_traces(fast_, import_), read_traces(deterministic_, import_), options_);
     if (json_file_ == "-") {

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <numeric>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -154,16 +155,18 @@ Ablation run_ablation(Launcher& launcher, const Mode& mode,
   const RoundPlan plan =
       plan_rounds(groups.size(), context.step_seconds, context.suite.profile.budget_seconds);
   const std::vector<Profiled> profiled = profile(groups, plan, "ablation", context);
+  std::set<std::string> notes;
   const auto runs = [&](size_t group) {
-    return AblationRuns{
-        profiled[group].blocks.plain,
-        mechanism_deltas(attribute_to_fast(profiled[0], profiled[group], confidence))};
+    const Attribution attribution = attribute_to_fast(profiled[0], profiled[group], confidence);
+    notes.insert(attribution.notes.begin(), attribution.notes.end());
+    return AblationRuns{profiled[group].blocks.plain, mechanism_deltas(attribution)};
   };
   std::vector<ToggledKnob> toggled;
   for (size_t i = 0; i < knobs.size(); ++i)
     toggled.push_back(
         {knobs[i].knob, std::string(part_word(knobs[i].part)), runs(2 + 2 * i), runs(3 + 2 * i)});
   Ablation ablation = ablate(mode.name, profiled[0].blocks.plain, runs(1), toggled, confidence);
+  ablation.notes.insert(ablation.notes.end(), notes.begin(), notes.end());
   owned.clear();
   ablation.sufficient = find_sufficient_set(launcher, mode, knobs, controls, context);
   return ablation;

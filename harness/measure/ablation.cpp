@@ -9,6 +9,8 @@
 #include <fmt/format.h>
 
 #include "harness/base/error.h"
+#include "harness/base/format.h"
+#include "harness/base/text.h"
 #include "harness/measure/quantiles.h"
 
 namespace dettax {
@@ -138,6 +140,29 @@ class Matrix {
   std::vector<std::string> mechanisms_;
 };
 
+bool holds_nothing(const Estimate& seconds) { return seconds.low <= 0 && seconds.high >= 0; }
+
+std::vector<std::string> notes_of(const Ablation& ablation) {
+  if (!ablation.total.seconds)
+    return {"no intervals from " + format_things(ablation.rounds, "round")};
+  std::vector<std::string> notes, unseen;
+  for (const KnobCost& cost : ablation.knobs)
+    if (cost.seconds && holds_nothing(*cost.seconds)) unseen.push_back(cost.knob);
+  if (!unseen.empty())
+    notes.push_back("not told from no cost at all, by their intervals: " + join(unseen, ", "));
+  if (!holds_nothing(*ablation.interaction.seconds))
+    notes.emplace_back(
+        "three knobs and more act on each other: the row interaction is of none of them alone");
+  const Estimate& total = *ablation.total.seconds;
+  const double recording = ablation.total.recording_seconds;
+  if (total.value - recording < total.low || total.value - recording > total.high)
+    notes.push_back(fmt::format(
+        "recorded steps differ by {} {} than those that were not recorded, which is outside the "
+        "interval of the total",
+        format_seconds(std::abs(recording)), recording > 0 ? "less" : "more"));
+  return notes;
+}
+
 void require_equal(double parts, double total, double scale, const std::string& what) {
   if (std::abs(parts - total) <= kRounding * std::max(scale, 1e-9)) return;
   throw Error(
@@ -187,6 +212,7 @@ Ablation ablate(const std::string& arm, const std::vector<Block>& fast, const Ab
     return std::abs(total_seconds(a)) > std::abs(total_seconds(b));
   });
   check_closes(out);
+  out.notes = notes_of(out);
   return out;
 }
 

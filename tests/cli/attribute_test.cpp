@@ -77,6 +77,8 @@ TEST_F(AttributeCommand, SaysInOneLineWhatIsWrong) {
             "dettax: none.json: cannot be read: No such file or directory\n"},
            {"fast.json fast.json --max-unmapped 2", 2,
             "dettax: --max-unmapped: a ratio from 0 to 1 is expected, such as 0.02\n"},
+           {"none.json fast.json --json nowhere/where.json", 2,
+            "dettax: --json nowhere/where.json: its folder does not exist\n"},
            {"fast.json fast.json --unprofiled-fast 1", 2,
             "dettax: --unprofiled-fast and --unprofiled-det: both are needed, or neither\n"}}) {
     const Outcome outcome = run(arguments);

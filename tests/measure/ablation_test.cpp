@@ -114,6 +114,32 @@ TEST(Ablation, WhatRecordingChangedIsToldApartFromMechanisms) {
   EXPECT_NEAR(ablation.total.recording_seconds, -0.005, 1e-12);
 }
 
+std::vector<Block> uneven_blocks(double seconds, unsigned salt) {
+  std::vector<Block> blocks = blocks_of(seconds);
+  for (size_t i = 0; i < blocks.size(); ++i)
+    for (double& time : blocks[i].step_time_seconds[0])
+      time += 1e-4 * static_cast<double>((i * (3 + salt)) % 11);
+  return blocks;
+}
+
+TEST(Ablation, CostsThatAreNotToldFromNoneAreNamed) {
+  const auto runs = [](double seconds, unsigned salt) {
+    return AblationRuns{uneven_blocks(1 + seconds, salt), {{"compute", seconds}}};
+  };
+  const auto notes = [&](double recorded_seconds) {
+    AblationRuns mode = runs(0.03, 1);
+    mode.mechanism_delta_seconds["compute"] = recorded_seconds;
+    return ablate("deterministic", uneven_blocks(1, 0), mode,
+                  {{"gemm", "ordering", runs(0.03, 2), runs(0, 3)},
+                   {"norm", "ordering", runs(0, 4), runs(0.03, 5)}},
+                  0.95)
+        .notes;
+  };
+  // The total is what steps without recording differ by; recorded ones should say the same, within its interval.
+  EXPECT_THAT(notes(0.03), ElementsAre(HasSubstr("no cost at all, by their intervals: norm")));
+  EXPECT_THAT(notes(0.05), ElementsAre(HasSubstr("norm"), HasSubstr("outside the interval")));
+}
+
 TEST(Ablation, AMatrixThatDoesNotCloseIsRefused) {
   const Model model{[](unsigned s) { return 0.01 * std::popcount(s); },
                     [](unsigned) { return 0.0; }};
@@ -144,6 +170,7 @@ TEST(Ablation, TwoRoundsGiveNoInterval) {
   const Ablation ablation =
       ablate("deterministic", fast, mode, {{"gemm", "ordering", mode, {fast, {}}}}, 0.95);
   EXPECT_FALSE(ablation.total.seconds);
+  EXPECT_THAT(ablation.notes, ElementsAre("no intervals from 2 rounds"));
   EXPECT_NEAR(ablation.knobs.at(0).cells.at(0), 0.1, 1e-12);
 }
 
