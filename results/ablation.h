@@ -65,9 +65,8 @@ struct Ablation {
   std::vector<KnobCost> knobs;          // largest first
   KnobCost interaction, total;
   SufficientSet sufficient;
-  std::vector<std::string>
-      notes;  // what a reader has to know
-  std::string refusal;  // why there is no matrix; empty if there is
+  std::vector<std::string> notes;  // what a reader has to know
+  std::string refusal;             // why there is no matrix; empty if there is
 };
 
 }  // namespace dettax
