@@ -156,18 +156,6 @@ void FaultInjector::on_tensor(std::string_view path, std::string_view tensor_nam
   }
 }
 
-namespace {
-
-// As work would, on the core.
-void pass(double seconds) {
-  const auto start = std::chrono::steady_clock::now();
-  while (std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() <
-         seconds) {
-  }
-}
-
-}  // namespace
-
 OpDelays::OpDelays(const ArmSpec& spec, int rank) {
   for (const Injection& injection : spec.planned.injections) {
     if (injection.kind == kDelay && injection.rank == rank && strikes_arm(injection, spec))
@@ -178,6 +166,16 @@ OpDelays::OpDelays(const ArmSpec& spec, int rank) {
 void OpDelays::listen(TrainStep& step, OpListener* behind) {
   behind_ = behind;
   step.listen(delays_.empty() ? behind : this);
+}
+
+// As work would, on the core.
+void OpDelays::pass(double seconds) {
+  if (seconds <= 0) return;
+  const auto start = std::chrono::steady_clock::now();
+  int64_t passed_ns = 0;
+  while (static_cast<double>(passed_ns) < 1e9 * seconds)
+    passed_ns = (std::chrono::steady_clock::now() - start).count();
+  delayed_ns_ += passed_ns;
 }
 
 void OpDelays::on_op(const char* path, OpKind kind) {

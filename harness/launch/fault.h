@@ -68,8 +68,14 @@ class OpDelays : public OpListener {
   void on_communicated(const Communication& communication) override;
   void on_handed_over(const Communication& message) override;
 
+  // What all delays took so far: on a busy machine longer than asked for.
+  int64_t delayed_ns() const { return delayed_ns_; }
+
  private:
+  void pass(double seconds);
+
   std::vector<Injection> delays_;
+  int64_t delayed_ns_ = 0;
   double communication_delay_seconds_ = 0;  // of the op in progress
   OpListener* behind_ = nullptr;
 };
