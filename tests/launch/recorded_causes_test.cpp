@@ -261,7 +261,7 @@ TEST_F(RecordedCauses, FindsALostOverlap) {
   fast_.mode.knobs.overlap = true;
   EXPECT_EQ(misses([](const Attribution& found, RecordedArm& fast, RecordedArm& slowed) {
               const double lost = slowed.exposed_seconds() - fast.exposed_seconds();
-              EXPECT_GT(lost, 20 * kMs);
+              if (lost < 10 * kMs) return std::string("nothing was lost\n");
               double exposed = 0, hidden = 0;
               for (const AttributionRow& row : found.rows) {
                 if (row.mechanism != Mechanism::communication_wait &&
