@@ -6,7 +6,7 @@
 
 #include "harness/base/exit_code.h"
 #include "harness/base/format.h"
-#include "results/environment.h"
+#include "results/provenance.h"
 #include "results/run_folder.h"
 
 namespace dettax {
@@ -40,24 +40,15 @@ class Differences {
   std::vector<std::string> lines_;
 };
 
-// The host's name is left out: a container gets a new one each time. So are version and commit:
-// they are what is compared.
 void environment_differences(const Environment& base, const Environment& fresh, Differences& out) {
-  out.add("cpu_model", base.cpu_model, fresh.cpu_model);
-  out.add("cores", std::to_string(base.cores), std::to_string(fresh.cores));
-  out.add("kernel", base.kernel, fresh.kernel);
-  out.add("simd_target", base.simd_target, fresh.simd_target);
-  out.add("compiler", base.compiler, fresh.compiler);
-  out.add("build_type", base.build_type, fresh.build_type);
-  std::set<std::string> names;
-  for (const auto& [name, value] : base.variables) names.insert(name);
-  for (const auto& [name, value] : fresh.variables) names.insert(name);
-  for (const std::string& name : job_variables()) names.erase(name);
-  for (const std::string& name : names) {
-    const auto get = [&](const Environment& e) {
-      return e.variables.contains(name) ? e.variables.at(name) : "(unset)";
-    };
-    out.add(name, get(base), get(fresh));
+  const auto before = provenance(base), now = provenance(fresh);
+  const auto value_in = [](const auto& all, const std::string& name) {
+    const auto found = std::ranges::find(all, name, [](const auto& one) { return one.first; });
+    return found == all.end() ? std::string(kUnset) : found->second;
+  };
+  for (const auto& [name, value] : before) out.add(name, value, value_in(now, name));
+  for (const auto& [name, value] : now) {
+    if (value_in(before, name) == kUnset) out.add(name, kUnset, value);
   }
 }
 

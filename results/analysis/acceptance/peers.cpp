@@ -1,0 +1,85 @@
+#include "results/analysis/acceptance/peers.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include <boost/math/distributions/students_t.hpp>
+
+#include "harness/base/error.h"
+
+namespace dettax {
+namespace {
+
+constexpr size_t kFewestPeers = 4;
+constexpr double kEfficiency = 0.6;        // of Qn in small samples, against the standard deviation
+constexpr double kMedianVariance = 1.571;  // pi / 2, times n / variance
+constexpr double kQnNormal = 2.2219;       // makes Qn a standard deviation for normal values
+
+// Croux and Rousseeuw (1992): makes Qn unbiased for n values.
+double small_sample_factor(size_t n) {
+  constexpr std::array kFactors = {0.399, 0.994, 0.512, 0.844, 0.611, 0.857, 0.669, 0.872};
+  if (n < kFactors.size() + 2) return kFactors.at(n - 2);
+  const auto count = static_cast<double>(n);
+  return count / (count + (n % 2 == 1 ? 1.4 : 3.8));
+}
+
+}  // namespace
+
+double median_of(std::vector<double> values) {
+  if (values.empty()) return std::numeric_limits<double>::quiet_NaN();
+  const size_t half = values.size() / 2;
+  std::ranges::nth_element(values, values.begin() + static_cast<std::ptrdiff_t>(half));
+  const double upper = values[half];
+  if (values.size() % 2 == 1) return upper;
+  return (upper +
+          *std::max_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(half))) /
+         2;
+}
+
+double robust_scale(std::span<const double> values) {
+  const size_t n = values.size();
+  if (n < 2) return 0;
+  std::vector<double> distances;
+  distances.reserve(n * (n - 1) / 2);
+  for (size_t i = 0; i < n; ++i) {
+    for (size_t j = 0; j < i; ++j) distances.push_back(std::abs(values[i] - values[j]));
+  }
+  const size_t half = n / 2 + 1;
+  const size_t rank = half * (half - 1) / 2;
+  const auto wanted = distances.begin() + static_cast<std::ptrdiff_t>(rank - 1);
+  std::nth_element(distances.begin(), wanted, distances.end());
+  return kQnNormal * small_sample_factor(n) * *wanted;
+}
+
+double student_quantile(double probability, double degrees_of_freedom) {
+  return boost::math::quantile(boost::math::students_t(degrees_of_freedom), probability);
+}
+
+PeerComparison compare_with_peers(std::span<const PeerValue> values, double false_alarm) {
+  const size_t n = values.size();
+  if (n < kFewestPeers) throw Error(ErrorKind::internal, "too few peers to compare");
+  std::vector<double> all, errors;
+  for (const PeerValue& one : values) {
+    if (!std::isfinite(one.value)) throw Error(ErrorKind::internal, "a peer has no value");
+    all.push_back(one.value);
+    errors.push_back(one.standard_error);
+  }
+  const auto count = static_cast<double>(n);
+  PeerComparison found;
+  found.center = median_of(all);
+  found.scale = robust_scale(all);
+  const double usual_error = median_of(errors);
+  const double quantile =
+      student_quantile(1 - false_alarm / (2 * count), kEfficiency * (count - 1)) *
+      std::sqrt(1 + kMedianVariance / count);
+  for (const PeerValue& one : values) {
+    const double excess = one.standard_error * one.standard_error - usual_error * usual_error;
+    found.deviation.push_back(one.value - found.center);
+    found.cut.push_back(quantile * std::sqrt(found.scale * found.scale + std::max(0.0, excess)));
+  }
+  return found;
+}
+
+}  // namespace dettax
