@@ -79,6 +79,7 @@ const std::vector<ReasonInfo>& reason_table() {
       {"slow_rank", Status::fail, ExitCode::fail, "A rank is slower than the others of its node."},
       {"low_throughput", Status::fail, ExitCode::fail, "The throughput is under the limit."},
       {"low_bandwidth", Status::fail, ExitCode::fail, "The bandwidth is under the limit."},
+      {"wrong_results", Status::fail, ExitCode::fail, "A collective computed wrong values."},
       {"over_memory", Status::fail, ExitCode::fail, "The memory is over the limit."},
       {"changed", Status::fail, ExitCode::fail,
        "It differs from the baseline by more than the baseline's own spread."},

@@ -70,17 +70,17 @@ std::vector<std::string> judge_configuration(const std::vector<NodeObservation>&
 }
 
 void judge_baseline(const std::vector<NodeObservation>& all, const AcceptanceRules& rules,
-                    const Baseline* baseline, bool force, FindingList& list) {
-  if (baseline == nullptr) return list.explain("baseline", "none was given");
+                    const AcceptanceContext& context, FindingList& list) {
+  if (context.baseline == nullptr) return list.explain("baseline", "none was given");
   std::vector<Record> records;
   for (const NodeObservation& one : all) records.push_back(*one.record);
   BaselineSettings settings;
   settings.false_alarm_ratio = rules.baseline_false_alarm_ratio;
   settings.least_change_ratio = rules.baseline_least_change_ratio;
   settings.most_tolerance_ratio = rules.baseline_most_tolerance_ratio;
-  settings.force = force;
-  const BaselineCheck check = check_baseline(*baseline, records, settings);
-  if (!check.provenance_differences.empty() && !force) {
+  settings.force = context.force_baseline;
+  const BaselineCheck check = check_baseline(*context.baseline, records, settings);
+  if (!check.provenance_differences.empty() && !settings.force) {
     list.add("baseline", "configuration_differs", {},
              "the baseline is of another platform or setting: " +
                  join(check.provenance_differences, "; "));
@@ -101,6 +101,22 @@ void judge_baseline(const std::vector<NodeObservation>& all, const AcceptanceRul
              fmt::format("{} on {}: {} {}: {}", row.case_id, row.node, row.arm, row.quantity,
                          row.words))
         .arm = row.arm;
+  }
+}
+
+void judge_context(const AcceptanceContext& context, const AcceptanceRules& rules,
+                   FindingList& list) {
+  if (!context.not_idle.empty()) list.add("idle", "not_idle", {}, context.not_idle);
+  for (const CollectiveTable& table : context.collectives) {
+    const CollectiveVerdict verdict = judge_collective(table, rules);
+    list.note(verdict.words);
+    if (!verdict.code.empty()) {
+      list.add("bandwidth", verdict.code, {}, verdict.words);
+    } else if (verdict.wide_enough) {
+      list.keep("bandwidth");
+    } else {
+      list.explain("bandwidth", verdict.words);
+    }
   }
 }
 
@@ -198,21 +214,22 @@ void FindingList::count(const std::string& rule, bool kept) {
 }
 
 Acceptance judge_acceptance(const std::vector<AcceptanceInput>& inputs,
-                            const AcceptanceRules& rules, const Baseline* baseline,
-                            bool force_baseline) {
+                            const AcceptanceRules& rules, const AcceptanceContext& context) {
   FindingList list;
   for (const std::string& rule : rule_names()) list.explain(rule, "nothing to judge");
   const std::vector<NodeObservation> all = observe(inputs);
   for (const NodeObservation& one : all) judge_case(one, rules, list);
   const std::vector<std::string> odd = judge_configuration(all, list);
   const std::vector<FleetPosition> positions = judge_fleet(all, odd, rules, list);
-  judge_baseline(all, rules, baseline, force_baseline, list);
+  judge_baseline(all, rules, context, list);
+  judge_context(context, rules, list);
   explain_idle_rules(all, rules, list);
 
   Acceptance acceptance;
   acceptance.rules = rules.name;
   acceptance.summaries = list.summaries();
-  acceptance.notes = list.notes();
+  acceptance.notes = context.notes;
+  acceptance.notes.insert(acceptance.notes.end(), list.notes().begin(), list.notes().end());
   acceptance.findings = list.findings();
   std::ranges::stable_sort(acceptance.findings, {}, [](const AcceptanceFinding& f) {
     return std::tuple(severity(f.exit_code), f.node, f.case_id, f.arm, f.rule);

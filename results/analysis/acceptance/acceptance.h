@@ -8,6 +8,7 @@
 
 #include "harness/base/exit_code.h"
 #include "results/analysis/acceptance/baseline.h"
+#include "results/analysis/acceptance/collectives.h"
 #include "results/analysis/acceptance/observe.h"
 #include "results/analysis/acceptance/rules.h"
 
@@ -16,7 +17,8 @@ namespace dettax {
 // Something that keeps a cluster from being accepted as it is.
 struct AcceptanceFinding {
   std::string
-      rule;  // cases | tax | throughput | baseline | fleet | stragglers | memory | evidence | configuration | attempts
+      rule;  // cases | tax | throughput | baseline | fleet | stragglers | memory | evidence | configuration | attempts | idle |
+             // bandwidth
   std::string code;                // of reason.h
   std::string node, case_id, arm;  // empty where it is about none
   std::optional<int> rank;
@@ -55,11 +57,20 @@ struct Acceptance {
   ExitCode exit_code = ExitCode::internal;
 };
 
-// The verdict on records of one node or of many: a function of its arguments alone, whatever their order. Every record counts: of
-// several runs of a case on a node one that passes does not make up for one that fails. `baseline` may be null.
+// What is judged beside the records.
+struct AcceptanceContext {
+  const Baseline* baseline = nullptr;  // null: none was given
+  bool force_baseline = false;         // though its provenance differs
+  std::vector<CollectiveTable> collectives;
+  std::vector<std::string>
+      notes;             // of how the records came about: stages in their order, cells left out
+  std::string not_idle;  // that the machine did not settle, in words; empty if it did
+};
+
+// The verdict on records of one node or of many: a function of its arguments alone, whatever the order of the inputs. Every record
+// counts: of several runs of a case on a node one that passes does not make up for one that fails.
 Acceptance judge_acceptance(const std::vector<AcceptanceInput>& inputs,
-                            const AcceptanceRules& rules, const Baseline* baseline = nullptr,
-                            bool force_baseline = false);
+                            const AcceptanceRules& rules, const AcceptanceContext& context = {});
 
 // A record a node (and one for what is about no node), so that every exporter shows the verdict beside the cases'.
 std::vector<Record> acceptance_records(const Acceptance& acceptance);

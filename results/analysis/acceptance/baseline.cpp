@@ -37,7 +37,7 @@ std::vector<Measured> measured(const Record& record) {
   std::vector<Measured> all;
   if (!counts(record)) return all;
   const auto add = [&](const std::string& arm, const char* quantity, PeerValue log) {
-    all.push_back({record.environment.host, record.case_id, arm, quantity, log});
+    all.push_back({node_of(record), record.case_id, arm, quantity, log});
   };
   for (const ArmResult& arm : record.arms) {
     if (arm.step_time_seconds && finite(*arm.step_time_seconds))
@@ -125,7 +125,7 @@ void judge_row(BaselineCheckRow& row, const BaselineRow& base, const Measured& n
 
 BaselineCheckRow unjudged(const Record& record, const std::string& arm, const std::string& words) {
   BaselineCheckRow row;
-  row.node = record.environment.host;
+  row.node = node_of(record);
   row.case_id = record.case_id;
   row.arm = arm;
   row.words = words;

@@ -21,11 +21,6 @@ std::set<std::string> hosts_of(const Record& record) {
   return hosts;
 }
 
-std::string node_of(const Record& record) {
-  const std::set<std::string> hosts = hosts_of(record);
-  return hosts.size() == 1 ? *hosts.begin() : record.environment.host;
-}
-
 std::string host_of_rank(const ArmResult& arm, int rank, const std::string& otherwise) {
   const auto place = std::ranges::find(arm.places, rank, &RankPlace::rank);
   return place == arm.places.end() || place->host.empty() ? otherwise : place->host;
@@ -103,6 +98,11 @@ NodeObservation observation(const AcceptanceInput& input) {
 }
 
 }  // namespace
+
+std::string node_of(const Record& record) {
+  const std::set<std::string> hosts = hosts_of(record);
+  return hosts.size() == 1 ? *hosts.begin() : record.environment.host;
+}
 
 PeerValue log_of(const Estimate& estimate) {
   PeerValue value{std::log(estimate.value), 0};

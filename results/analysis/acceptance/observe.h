@@ -35,6 +35,9 @@ struct NodeObservation {
   bool one_node = true;  // false: its ranks lie on several, so that its times are of no node alone
 };
 
+// The node a record belongs to: that of its ranks if they share one, else the host that started it.
+std::string node_of(const Record& record);
+
 // The logarithm of an estimate with its standard error, from the width of its interval at the usual 95 % and its count.
 PeerValue log_of(const Estimate& estimate);
 
