@@ -34,6 +34,8 @@ std::unique_ptr<Command> make_push_command();
 std::unique_ptr<Command> make_compare_command();
 std::unique_ptr<Command> make_diff_command();
 std::unique_ptr<Command> make_verify_command();
+std::unique_ptr<Command> make_accept_command();
+std::unique_ptr<Command> make_baseline_command();
 std::unique_ptr<Command> make_attribute_command();
 std::unique_ptr<Command> make_list_command();
 std::unique_ptr<Command> make_log_command();

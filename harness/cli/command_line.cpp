@@ -59,6 +59,15 @@ void Options::texts(const std::string& names, const std::string& placeholder,
       ->check(no_flag);
 }
 
+void Options::lists(const std::string& names, const std::string& placeholder,
+                    std::vector<std::string>& values, const std::string& what) {
+  app_.add_option(names, values, what)
+      ->type_name(placeholder)
+      ->expected(1, -1)
+      ->check(not_empty)
+      ->check(no_flag);
+}
+
 void Options::number(const std::string& names, std::optional<double>& value,
                      const std::string& what, const std::string& example) {
   app_.add_option_function<std::string>(

@@ -21,6 +21,8 @@ std::vector<std::unique_ptr<Command>> commands() {
   table.push_back(dettax::make_compare_command());
   table.push_back(dettax::make_diff_command());
   table.push_back(dettax::make_verify_command());
+  table.push_back(dettax::make_accept_command());
+  table.push_back(dettax::make_baseline_command());
   table.push_back(dettax::make_attribute_command());
   table.push_back(dettax::make_list_command());
   table.push_back(dettax::make_log_command());

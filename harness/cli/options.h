@@ -28,6 +28,9 @@ class Options {
                  const std::string& what);
   void texts(const std::string& names, const std::string& placeholder,
              std::vector<std::string>& values, const std::string& what);  // may be repeated
+  // Takes every value up to the next flag.
+  void lists(const std::string& names, const std::string& placeholder,
+             std::vector<std::string>& values, const std::string& what);
   // `example` tells who gave no number what one looks like.
   void number(const std::string& names, std::optional<double>& value, const std::string& what,
               const std::string& example);

@@ -1,6 +1,3 @@
-#include <algorithm>
-#include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <ostream>
 #include <string>
@@ -14,44 +11,22 @@
 #include "harness/cli/case_kernels.h"
 #include "harness/cli/command.h"
 #include "harness/cli/export_options.h"
-#include "harness/cli/interrupt.h"
 #include "harness/cli/plan_text.h"
 #include "harness/cli/run_options.h"
-#include "harness/cli/run_path.h"
-#include "harness/cli/run_progress.h"
+#include "harness/cli/suite_measurement.h"
 #include "harness/cli/terminal.h"
 #include "harness/launch/memory.h"
 #include "harness/launch/rank_pool.h"
-#include "harness/launch/run_suite.h"
 #include "results/reason.h"
-#include "results/run_folder.h"
 
 namespace dettax {
 namespace {
-
-// A job that Slurm starts again may meet its own end.
-double lock_patience_seconds() {
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody sets any
-  const bool requeued = std::getenv("SLURM_RESTART_COUNT") != nullptr;
-  return requeued ? 60 : 2;
-}
 
 void write_list(std::ostream& out, const Suite& suite) {
   out << "cases\n";
   for (const Case& planned : suite.cases) out << "  " << planned.id() << '\n';
   out << "arms\n  fast\n  control\n";
   for (const Mode& mode : suite.modes) out << "  " << mode.name << '\n';
-}
-
-// Records of a suite that was edited since do not belong to what would be run now.
-void require_same_suite(const RunFolder& folder, const Suite& suite) {
-  for (const Case& planned : suite.cases) {
-    const auto record = folder.record(planned.id());
-    if (!record || record->suite_hash == suite.hash) continue;
-    throw Error(ErrorKind::config,
-                fmt::format("{}: was changed after {} was recorded; start a new run instead",
-                            (folder.path() / "suite.yaml").string(), planned.id()));
-  }
 }
 
 class RunCommand : public Command {
@@ -63,39 +38,10 @@ class RunCommand : public Command {
 
  private:
   bool asks_for_text(const Streams& streams, ExitCode& code) const;
-  Suite suite() const;
-  RunFolder folder(const Suite& suite) const;
-  ExitCode measure(const Suite& suite, RunFolder folder, std::optional<double> budget_seconds,
-                   const Streams& streams) const;
-  void check_resume() const;
   void check_questions() const;
 
   RunOptions options_;
 };
-
-void RunCommand::check_resume() const {
-  const bool other = !options_.suite.empty() || !options_.config.empty() ||
-                     !options_.output_folder.empty() || changes_suite(options_);
-  if (!other) return;
-  throw Error(ErrorKind::usage,
-              fmt::format("--resume {}: the run's own suite is resumed as it was; "
-                          "give neither a suite nor settings",
-                          options_.resume));
-}
-
-Suite RunCommand::suite() const {
-  if (options_.resume.empty()) return load_run_suite(options_);
-  check_resume();
-  return load_suite((RunFolder::open(find_run(options_.resume)).path() / "suite.yaml").string());
-}
-
-RunFolder RunCommand::folder(const Suite& suite) const {
-  if (!options_.resume.empty()) return RunFolder::open(find_run(options_.resume));
-  return RunFolder::create(options_.output_folder.empty()
-                               ? default_runs_folder()
-                               : std::filesystem::path(options_.output_folder),
-                           suite);
-}
 
 // Each of them answers instead of a run, so that only one can be meant.
 void RunCommand::check_questions() const {
@@ -115,11 +61,11 @@ bool RunCommand::asks_for_text(const Streams& streams, ExitCode& code) const {
     return true;
   }
   if (options_.list) {
-    write_list(streams.out, suite());
+    write_list(streams.out, suite_to_measure(options_));
   } else if (options_.dump_config) {
-    streams.out << dump_suite(suite());
+    streams.out << dump_suite(suite_to_measure(options_));
   } else if (options_.dry_run) {
-    const Suite planned = suite();
+    const Suite planned = suite_to_measure(options_);
     check_launcher(planned.launch);
     const size_t running =
         write_plan(streams.out, planned, available_memory_bytes(), available_cores());
@@ -141,57 +87,16 @@ ExitCode RunCommand::run(const Streams& streams) {
   if (options_.kernels) require_kernel_programs();
   ExitCode code = ExitCode::pass;
   if (asks_for_text(streams, code)) return code;
-  const Suite planned = suite();
+  const Suite planned = suite_to_measure(options_);
   check_launcher(planned.launch);
-  return measure(planned, folder(planned), budget_seconds, streams);
-}
-
-ExitCode RunCommand::measure(const Suite& suite, RunFolder folder,
-                             std::optional<double> budget_seconds, const Streams& streams) const {
-  const RunLock lock(folder.path(), lock_patience_seconds());
-  InterruptWatch interrupts;
-  LaunchSettings launch;
-  launch.log_folder = folder.path() / "logs";
-  launch.step_timeout_seconds =
-      std::min(suite.measure.step_timeout_seconds, suite.measure.case_timeout_seconds);
-  launch.interrupt = interrupts.descriptor();
-  std::filesystem::create_directories(launch.log_folder);
-  const auto launcher = make_launcher(suite.launch, launch);
-
-  RunProgress progress(streams.err, {is_terminal(STDERR_FILENO), terminal_width(STDERR_FILENO),
-                                     options_.no_progress});
-  RunSuiteSettings settings;
-  settings.budget_seconds = budget_seconds;
-  settings.on_progress = [&](size_t done, size_t total, const CaseProgress& what) {
-    progress.show(done, total, what);
-  };
-  settings.on_record = [&](size_t done, size_t total, const Record& record) {
-    progress.finished(done, total, record);
-  };
-  settings.interrupted = [&] { return interrupts.signal().has_value(); };
-
-  streams.err << "dettax: run folder " << folder.path().string() << '\n';
-  require_same_suite(folder, suite);
-  SuiteRun done = run_suite(suite, folder, *launcher, settings);
-  progress.clear();
-  if (options_.kernels && !done.interrupted) {
-    const auto say = [&](const std::string& what) { streams.err << "dettax: " << what << '\n'; };
-    measure_kernels(done.records, folder, {say, settings.interrupted});
-    done.interrupted = interrupts.signal().has_value();
-  }
-  if (done.interrupted) {
-    const int number = interrupts.signal().value_or(0);
-    streams.err << fmt::format(
-        "dettax: interrupted by signal {}; {} of {} cases are finished; go on with: dettax run "
-        "--resume {}\n",
-        number, done.records.size(), suite.cases.size(), folder.path().string());
-    return exit_code_of_signal(number);
-  }
-  const ExitCode code = combined_exit_code(done.records);
+  RunFolder folder = folder_to_measure(options_, planned);
+  const MeasuredSuite done =
+      measure_suite(planned, folder, options_, budget_seconds, "run", streams);
+  if (done.signal) return exit_code_of_signal(*done.signal);
   write_table(streams.out, done.records,
               {use_colour(options_.colour, STDOUT_FILENO), terminal_width(STDOUT_FILENO)});
   write_exports(options_.exports, done.records, streams);
-  return code;
+  return combined_exit_code(done.records);
 }
 
 }  // namespace

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/cli/command.h"
+#include "harness/cli/run_options.h"
+#include "results/run_folder.h"
+
+namespace dettax {
+
+// What the commands that measure a suite have in common.
+
+// The suite that the options name, or that of the run they resume. Error{usage} for a resumed run with other settings.
+Suite suite_to_measure(const RunOptions& options);
+// A new run folder of it, or the resumed one.
+RunFolder folder_to_measure(const RunOptions& options, const Suite& suite);
+
+struct MeasuredSuite {
+  std::vector<Record> records;  // of an interrupted run those that were finished
+  std::optional<int> signal;    // that interrupted it
+};
+// Measures what the folder has no record of, with progress on streams.err. `command` is what --resume is told of after an interruption.
+MeasuredSuite measure_suite(const Suite& suite, RunFolder& folder, const RunOptions& options,
+                            std::optional<double> budget_seconds, const std::string& command,
+                            const Streams& streams);
+
+}  // namespace dettax
