@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Benchmarks by name: kernels, collectives, step, scaling, resolution, import, exporters, ledger (all if none is named). Each prints what it measured beside what it is compared with,
+# Benchmarks by name: kernels, collectives, step, scaling, resolution, import, exporters, accept (all if none is named). Each prints what it measured beside what it is compared with,
 # in the same run; nothing else should run on the machine meanwhile.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
@@ -47,6 +48,14 @@ for name in "$@"; do
   case $name in
     kernels | collectives | step | scaling | resolution | import | exporters | ledger) ;;
     *) echo "bench: no benchmark '$name'; there are kernels, collectives, step, scaling, resolution, import, exporters, ledger" >&2; exit 2 ;;
+# Simulated fleets: bad nodes found, clean fleets accused.
+accept() { "$programs/accept_bench"; }
+
+[ $# -gt 0 ] || set -- kernels collectives step scaling resolution import exporters accept
+for name in "$@"; do
+  case $name in
+    kernels | collectives | step | scaling | resolution | import | exporters | accept) ;;
+    *) echo "bench: no benchmark '$name'; there are kernels, collectives, step, scaling, resolution, import, exporters, accept" >&2; exit 2 ;;
   esac
 done
 for name in "$@"; do

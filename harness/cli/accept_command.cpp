@@ -174,7 +174,9 @@ AcceptanceRules AcceptCommand::rules() const {
       throw Error(
           ErrorKind::usage,
           fmt::format("--rule {}: key=value is expected, such as fleet.slow_ratio=1.03", text));
-    overrides.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+    Override& one = overrides.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+    one.source = "--rule " + one.key;
+    one.written = "--rule " + text;
   }
   AcceptanceRules rules = load_acceptance_rules(accept_.rules, overrides);
   if (accept_.devices) {

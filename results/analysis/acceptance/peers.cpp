@@ -25,6 +25,26 @@ double small_sample_factor(size_t n) {
   return count / (count + (n % 2 == 1 ? 1.4 : 3.8));
 }
 
+size_t pairs_within(std::span<const double> sorted, double distance) {
+  size_t pairs = 0, first = 0;
+  for (size_t i = 0; i < sorted.size(); ++i) {
+    while (sorted[i] - sorted[first] > distance) ++first;
+    pairs += i - first;
+  }
+  return pairs;
+}
+
+// The rank-th smallest distance of two values, by halving, so that thousands of values need no list of all pairs.
+double pair_distance(std::span<const double> sorted, size_t rank) {
+  if (pairs_within(sorted, 0) >= rank) return 0;
+  double low = 0, high = sorted.back() - sorted.front();
+  while (true) {
+    const double middle = low + (high - low) / 2;
+    if (!(low < middle && middle < high)) return high;
+    (pairs_within(sorted, middle) >= rank ? high : low) = middle;
+  }
+}
+
 }  // namespace
 
 double median_of(std::vector<double> values) {
@@ -41,16 +61,10 @@ double median_of(std::vector<double> values) {
 double robust_scale(std::span<const double> values) {
   const size_t n = values.size();
   if (n < 2) return 0;
-  std::vector<double> distances;
-  distances.reserve(n * (n - 1) / 2);
-  for (size_t i = 0; i < n; ++i) {
-    for (size_t j = 0; j < i; ++j) distances.push_back(std::abs(values[i] - values[j]));
-  }
+  std::vector<double> sorted(values.begin(), values.end());
+  std::ranges::sort(sorted);
   const size_t half = n / 2 + 1;
-  const size_t rank = half * (half - 1) / 2;
-  const auto wanted = distances.begin() + static_cast<std::ptrdiff_t>(rank - 1);
-  std::nth_element(distances.begin(), wanted, distances.end());
-  return kQnNormal * small_sample_factor(n) * *wanted;
+  return kQnNormal * small_sample_factor(n) * pair_distance(sorted, half * (half - 1) / 2);
 }
 
 double student_quantile(double probability, double degrees_of_freedom) {
