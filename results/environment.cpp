@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <optional>
 
 #include <git_commit.h>
@@ -39,6 +40,14 @@ int64_t usable_cores() {
   return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
 }
 
+constexpr const char* kTopologyFile = "NCCL_TOPO_FILE";
+
+std::string content_words(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return "cannot be read";
+  return "hash " + hash_text(std::string(std::istreambuf_iterator<char>(in), {}));
+}
+
 }  // namespace
 
 const std::vector<std::string>& recorded_variables() {
@@ -49,6 +58,17 @@ const std::vector<std::string>& recorded_variables() {
                                                   "NCCL_MIN_NCHANNELS",
                                                   "NCCL_MAX_NCHANNELS",
                                                   "NCCL_TOPO_FILE",
+                                                  "NCCL_P2P_DISABLE",
+                                                  "NCCL_P2P_LEVEL",
+                                                  "NCCL_SHM_DISABLE",
+                                                  "NCCL_IB_DISABLE",
+                                                  "NCCL_IB_HCA",
+                                                  "NCCL_NET",
+                                                  "NCCL_NET_GDR_LEVEL",
+                                                  "NCCL_SOCKET_IFNAME",
+                                                  "NCCL_CROSS_NIC",
+                                                  "NCCL_BUFFSIZE",
+                                                  "NCCL_NTHREADS",
                                                   "NVTE_ALLOW_NONDETERMINISTIC_ALGO",
                                                   "NVTE_FUSED_ATTN",
                                                   "NVTE_FLASH_ATTN",
@@ -87,6 +107,10 @@ Environment collect_environment(const std::string& simd_target, const Environmen
       if (value != nullptr) environment.variables[name] = value;
     }
   }
+  // Equal paths may hold unequal files.
+  if (const auto file = environment.variables.find(kTopologyFile);
+      file != environment.variables.end())
+    environment.variables[std::string(kTopologyFile) + " (content)"] = content_words(file->second);
   environment.started_at = utc_now();
   return environment;
 }

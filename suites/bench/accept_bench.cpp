@@ -25,10 +25,10 @@ constexpr double kLeastFound = 0.95, kMostAccused = 0.01;
 constexpr int kRanks = 8, kBlocks = 6, kSteps = 2;
 
 // A node's own speed, as a logarithm. Accelerators of one model differ by per cents (power, temperature, binning).
-enum class Spread { normal, halls, skewed };
-constexpr std::array kSpreads = {Spread::normal, Spread::halls, Spread::skewed};
+enum class Spread { normal, halls, skewed, wide };
+constexpr std::array kSpreads = {Spread::normal, Spread::halls, Spread::skewed, Spread::wide};
 constexpr std::array kSpreadNames = {"normal, 1 %", "two halls 1.5 % apart, 0.7 %",
-                                     "0.7 % and a slow tail of 0.35 %"};
+                                     "0.7 % and a slow tail of 0.35 %", "normal, 2 %"};
 constexpr std::array kSizes = {64, 128, 256, 512, 1024};
 
 enum class Bad { slow_node, odd_ratio, slow_rank };
@@ -65,6 +65,8 @@ double own_speed(Spread spread, Draws& draws) {
       return draws.normal_of(0.007) + (draws.uniform_of(0, 1) < 0.5 ? -0.0075 : 0.0075);
     case Spread::skewed:
       return draws.normal_of(0.007) + draws.exponential_of(0.0035);
+    case Spread::wide:
+      return draws.normal_of(0.02);
   }
   return 0;
 }

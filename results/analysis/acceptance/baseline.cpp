@@ -52,15 +52,6 @@ std::vector<Measured> measured(const Record& record) {
   return all;
 }
 
-std::string case_hash(const Record& record) {
-  Record only;
-  only.planned = record.planned;
-  only.planned.data.path.clear();  // a text is what it holds
-  std::string text = to_json(only);
-  for (const ArmResult& arm : record.arms) text += arm.arm + arm.mode_hash;
-  return hash_text(text);
-}
-
 std::map<std::string, std::string> conditions(const Record& record) {
   const auto values = provenance(record.environment);
   return {values.begin(), values.end()};
@@ -171,6 +162,15 @@ std::string platform_of(const Environment& environment) {
     if (!plain && c != '.' && c != '-') c = '_';
   }
   return key.front() == '.' ? "_" + key : key;
+}
+
+std::string case_hash(const Record& record) {
+  Record only;
+  only.planned = record.planned;
+  only.planned.data.path.clear();  // a text is what it holds
+  std::string text = to_json(only);
+  for (const ArmResult& arm : record.arms) text += arm.arm + arm.mode_hash;
+  return hash_text(text);
 }
 
 Baseline make_baseline(const std::vector<Record>& records) {

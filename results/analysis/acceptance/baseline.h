@@ -27,6 +27,8 @@ struct Baseline {
 };
 
 std::string platform_of(const Environment& environment);  // fit for a file name
+// Of all that a case and its arms are, beyond its name.
+std::string case_hash(const Record& record);
 
 // From records of one platform and provenance; Error{config} that names the difference if they have not. A row needs two runs or more,
 // since nobody knows the spread of one: Error{config} if no row has them. Cases whose verdict is an error, a skip or void are left

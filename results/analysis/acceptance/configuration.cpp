@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "harness/base/text.h"
+#include "results/analysis/acceptance/baseline.h"
 #include "results/provenance.h"
 
 namespace dettax {
@@ -18,6 +19,7 @@ void collect(const Record& record, Settings& settings) {
   for (const auto& [name, value] : provenance(record.environment)) settings[name].insert(value);
   settings["tool_version"].insert(record.environment.tool_version);
   settings["git_commit"].insert(record.environment.git_commit);
+  settings["content of case " + record.case_id].insert(case_hash(record));
   for (const ArmResult& arm : record.arms) {
     settings["mode " + arm.mode].insert(arm.mode_hash);
     for (const auto& [name, value] : arm.engaged) {
@@ -33,7 +35,8 @@ void collect(const Record& record, Settings& settings) {
 
 // Whether a node without this setting lacks it, or merely did not run what has it.
 bool comparable(const std::string& setting) {
-  return setting.find(" engaged by ") == std::string::npos && !setting.starts_with("mode ");
+  return setting.find(" engaged by ") == std::string::npos && !setting.starts_with("mode ") &&
+         !setting.starts_with("content of case ");
 }
 
 std::string words(const std::set<std::string>& values) {
