@@ -331,6 +331,25 @@ TEST(Acceptance, Acceptance04AnotherConfigurationIsNotBadHardware) {
   EXPECT_THAT(accused(same), ::testing::ElementsAre("gpu03 slow_node"));
 }
 
+TEST(Acceptance, SettingsWithoutAMajorityBlameNoNode) {
+  auto inputs = fleet(2);
+  inputs[0].record.environment.kernel = "Linux 5.15";
+  const Acceptance found = judge_acceptance(inputs, rules());
+  EXPECT_EQ(found.exit_code, ExitCode::infrastructure);
+  ASSERT_EQ(found.findings.size(), 1U);
+  EXPECT_EQ(found.findings.front().node, "");
+  EXPECT_THAT(found.findings.front().words,
+              HasSubstr("the nodes differ in kernel: Linux 5.15 on gpu00, Linux 6.1 on gpu01"));
+  EXPECT_TRUE(accused(found).empty());
+}
+
+TEST(Acceptance, ACaseOfAnotherContentIsAnotherConfiguration) {
+  auto inputs = fleet(4);
+  inputs[3].record.planned.seed = 5;
+  EXPECT_THAT(accused(judge_acceptance(inputs, rules())),
+              ::testing::ElementsAre("gpu03 configuration_differs"));
+}
+
 // acceptance-05 (a): collectives are healthy, one rank trains slowly. (b) is in tests/cli/accept_test.cpp.
 TEST(Acceptance, Acceptance05ASlowRankFailsTheTrainingRowAndIsNamed) {
   const Acceptance found = judge_acceptance(fleet(4,

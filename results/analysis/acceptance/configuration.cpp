@@ -43,6 +43,31 @@ std::string words(const std::set<std::string>& values) {
   return join(std::vector<std::string>(values.begin(), values.end()), " and ");
 }
 
+std::string all_values(const std::map<std::string, std::string>& value_of) {
+  constexpr size_t kShown = 8;
+  std::vector<std::string> parts;
+  for (const auto& [node, value] : value_of) parts.push_back(value + " on " + node);
+  const size_t all = parts.size();
+  if (all > kShown) parts.resize(kShown);
+  return join(parts, ", ") + (all > kShown ? fmt::format(" and {} more nodes", all - kShown) : "");
+}
+
+// Nodes that are in the minority with one setting, or the setting itself where nothing has a majority.
+void add_differences(const std::string& setting, const std::map<std::string, std::string>& value_of,
+                     std::vector<ConfigurationDifference>& found) {
+  std::map<std::string, size_t> votes;
+  for (const auto& [node, value] : value_of) ++votes[value];
+  if (votes.size() < 2) return;
+  const auto most = std::ranges::max_element(votes, {}, [](const auto& v) { return v.second; });
+  if (2 * most->second <= value_of.size()) {
+    found.push_back({"", setting, all_values(value_of), ""});
+    return;
+  }
+  for (const auto& [node, value] : value_of) {
+    if (value != most->first) found.push_back({node, setting, value, most->first});
+  }
+}
+
 }  // namespace
 
 std::vector<ConfigurationDifference> configuration_differences(
@@ -58,30 +83,12 @@ std::vector<ConfigurationDifference> configuration_differences(
   std::vector<ConfigurationDifference> found;
   for (const std::string& name : names) {
     std::map<std::string, std::string> value_of;  // node -> value
-    std::map<std::string, size_t> votes;
     for (const auto& [node, settings] : by_node) {
       const auto own = settings.find(name);
       if (own == settings.end() && !comparable(name)) continue;
       value_of[node] = own == settings.end() ? kUnset : words(own->second);
-      ++votes[value_of[node]];
     }
-    if (votes.size() < 2) continue;
-    const auto most = std::ranges::max_element(votes, {}, [](const auto& v) { return v.second; });
-    if (2 * most->second > value_of.size()) {
-      for (const auto& [node, value] : value_of) {
-        if (value != most->first) found.push_back({node, name, value, most->first});
-      }
-    } else {
-      std::vector<std::string> parts;
-      for (const auto& [node, value] : value_of) parts.push_back(value + " on " + node);
-      constexpr size_t kShown = 8;
-      const size_t all = parts.size();
-      if (all > kShown) parts.resize(kShown);
-      found.push_back({"", name,
-                       join(parts, ", ") +
-                           (all > kShown ? fmt::format(" and {} more nodes", all - kShown) : ""),
-                       ""});
-    }
+    add_differences(name, value_of, found);
   }
   return found;
 }
