@@ -199,6 +199,22 @@ TEST_F(Folder, AJournalDamagedInTheMiddleIsAnErrorThatNamesTheLine) {
   }
 }
 
+// acceptance-04: the same path, another file.
+TEST_F(Folder, TheEnvironmentTellsTopologyFilesOfOtherContentApart) {
+  const auto content = [&](const std::string& text) {
+    std::ofstream(parent_ / "topo.xml") << text;
+    return collect_environment("AVX2", {parent_}).variables.at("NCCL_TOPO_FILE (content)");
+  };
+  ::setenv("NCCL_TOPO_FILE", (parent_ / "topo.xml").c_str(), 1);
+  const std::string one = content("<system/>"), other = content("<system></system>");
+  EXPECT_EQ(one, content("<system/>"));
+  EXPECT_NE(one, other);
+  ::setenv("NCCL_TOPO_FILE", (parent_ / "none.xml").c_str(), 1);
+  EXPECT_EQ(collect_environment("AVX2", {parent_}).variables.at("NCCL_TOPO_FILE (content)"),
+            "cannot be read");
+  ::unsetenv("NCCL_TOPO_FILE");
+}
+
 TEST_F(Folder, TheEnvironmentHoldsOnlyAllowedVariables) {
   ::setenv("NCCL_ALGO", "Ring", 1);
   ::setenv("NCCL_SECRET_TOKEN", "x", 1);
