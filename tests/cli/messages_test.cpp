@@ -31,7 +31,8 @@ TEST(BadInput, IsOneLineThatSaysWhatWouldBeRight) {
   const TemporaryFolder folder;
   const std::vector<Message> table = {
       {"", 2,
-       "dettax: which command? known: run, report, export, serve, push, compare, attribute, list, "
+       "dettax: which command? known: run, report, export, serve, push, compare, accept, baseline, "
+       "attribute, list, "
        "log, "
        "project, decide, doctor; see dettax --help\n"},
       {"rnu", 2, "dettax: there is no command \"rnu\"; did you mean \"run\"?\n"},

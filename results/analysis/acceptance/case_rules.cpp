@@ -42,7 +42,7 @@ void judge_verdict(const NodeObservation& one, const AcceptanceRules& rules, Fin
   switch (verdict.status) {
     case Status::pass:
       if (const ArmResult* arm = broken_arm(record); arm != nullptr) {
-        list.add("cases", reason_info(arm->failure_code).code.data(), one,
+        list.add("cases", std::string(reason_info(arm->failure_code).code), one,
                  fmt::format("{} passed although its arm {} broke: {}", where_words(one), arm->arm,
                              arm->failure))
             .arm = arm->arm;
@@ -156,6 +156,25 @@ void judge_scopes(const NodeObservation& one, const ArmEvidence& evidence,
       .arm = evidence.arm;
 }
 
+// Of an arm that claims to reproduce its bits and does not, or has nothing to show for it.
+void add_unreproduced(const NodeObservation& one, const std::string& arm,
+                      const ArmEvidence* evidence, FindingList& list) {
+  if (evidence == nullptr) {
+    list.add("evidence", "no_evidence", one,
+             fmt::format("{}: {} has no evidence that its bits are reproduced", where_words(one),
+                         arm))
+        .arm = arm;
+    return;
+  }
+  std::string first;
+  for (const ScopeEvidence& scope : evidence->scopes) {
+    if (first.empty() && !scope.first_difference.empty()) first = ": " + scope.first_difference;
+  }
+  list.add("evidence", "not_reproducible", one,
+           fmt::format("{}: {} did not reproduce its bits{}", where_words(one), arm, first))
+      .arm = arm;
+}
+
 void judge_evidence(const NodeObservation& one, const AcceptanceRules& rules, FindingList& list) {
   const Record& record = *one.record;
   // Then it stands there already.
@@ -164,18 +183,7 @@ void judge_evidence(const NodeObservation& one, const AcceptanceRules& rules, Fi
     if (!arm.claims_reproducible) continue;
     const ArmEvidence* evidence = find_evidence(record, arm.arm);
     if (evidence == nullptr || !evidence->reproducible) {
-      std::string first;
-      if (evidence != nullptr) {
-        for (const ScopeEvidence& scope : evidence->scopes) {
-          if (first.empty()) first = scope.first_difference;
-        }
-      }
-      list.add("evidence", evidence == nullptr ? "no_evidence" : "not_reproducible", one,
-               fmt::format("{}: {} {}{}{}", where_words(one), arm.arm,
-                           evidence == nullptr ? "has no evidence that its bits are reproduced"
-                                               : "did not reproduce its bits",
-                           first.empty() ? "" : ": ", first))
-          .arm = arm.arm;
+      add_unreproduced(one, arm.arm, evidence, list);
     } else {
       judge_scopes(one, *evidence, rules, list);
     }

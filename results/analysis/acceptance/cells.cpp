@@ -24,6 +24,8 @@ std::set<std::string> shown_by(const Case& planned) {
   for (const auto& [name, there] : axes) {
     if (there) shown.insert(std::string("axis ") + name);
   }
+  // A sum of two has one result in any order: such a case is blind to it.
+  if (layout.dp > 2) shown.insert("order of sums over ranks");
   shown.insert(std::string("precision ") + to_string(planned.precision));
   shown.insert("model " + planned.model.name);
   return shown;

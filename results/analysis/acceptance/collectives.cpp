@@ -88,9 +88,10 @@ CollectiveVerdict judge_collective(const CollectiveTable& table, const Acceptanc
   });
   if (bad != table.rows.end()) {
     verdict.code = "wrong_results";
-    verdict.words = fmt::format(
-        "{}: connectivity FAIL: {} bytes: {}", table.name, bad->message_bytes,
-        bad->seconds > 0 ? fmt::format("{} wrong elements", *bad->wrong) : std::string("no time"));
+    verdict.words =
+        fmt::format("{}: connectivity FAIL: {} bytes: {}", table.name, bad->message_bytes,
+                    bad->seconds > 0 ? fmt::format("{} wrong elements", bad->wrong.value_or(0))
+                                     : std::string("no time"));
     return verdict;
   }
   verdict.connected = true;

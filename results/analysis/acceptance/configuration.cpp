@@ -46,7 +46,7 @@ std::string words(const std::set<std::string>& values) {
 std::string all_values(const std::map<std::string, std::string>& value_of) {
   constexpr size_t kShown = 8;
   std::vector<std::string> parts;
-  for (const auto& [node, value] : value_of) parts.push_back(value + " on " + node);
+  for (const auto& [node, value] : value_of) parts.push_back(fmt::format("{} on {}", value, node));
   const size_t all = parts.size();
   if (all > kShown) parts.resize(kShown);
   return join(parts, ", ") + (all > kShown ? fmt::format(" and {} more nodes", all - kShown) : "");

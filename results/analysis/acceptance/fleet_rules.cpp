@@ -104,10 +104,10 @@ void judge_two_or_three(const PeerGroup& what, double least, FindingList& list) 
 // Slow ranks of a case: what was found for them explains a slow node.
 using SlowRanks = std::map<std::pair<std::string, std::string>, size_t>;  // node, case -> finding
 
-void add_odd(const PeerGroup& what, const Member& member, double deviation, size_t n,
+void add_odd(const PeerGroup& what, const Member& member, double deviation,
              const PeerComparison& found, SlowRanks& slow_ranks, FindingList& list) {
   const NodeObservation& one = *member.one;
-  const std::string spread = spread_words(found, n);
+  const std::string spread = spread_words(found, what.members.size());
   if (!what.fast()) {
     const std::string fast = one.fast_seconds ? "" : ", its fast step unknown";
     list.add("fleet", "odd_ratio", one,
@@ -159,7 +159,7 @@ void judge_comparison(const PeerGroup& what, double alarm, const AcceptanceRules
     (what.fast() ? position.fast : position.overhead).push_back(deviation);
     const bool matters = size > least;
     if (matters && found.odd(i)) {
-      add_odd(what, member, deviation, n, found, slow_ranks, list);
+      add_odd(what, member, deviation, found, slow_ranks, list);
     } else if (matters && n < kSmallFleet && size - kSure * member.value.standard_error > least) {
       judge_small(what, member, deviation, least, list);
     } else {
