@@ -16,6 +16,7 @@
 #include "harness/base/format.h"
 #include "harness/base/text.h"
 #include "harness/cli/acceptance_text.h"
+#include "harness/cli/case_kernels.h"
 #include "harness/cli/command.h"
 #include "harness/cli/export_options.h"
 #include "harness/cli/plan_text.h"
@@ -295,6 +296,7 @@ ExitCode AcceptCommand::run(const Streams& streams) {
   check_judge();
   require_writable(run_.exports);
   require_other_files(run_.exports, run_.suite);
+  if (run_.kernels) require_kernel_programs();
   if (!accept_.verdict_file.empty()) require_writable("--verdict", accept_.verdict_file);
   const AcceptanceRules rules = this->rules();
   judge({}, rules, {});  // reads what it needs
