@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Benchmarks by name: kernels, collectives, step, scaling, resolution, import, exporters, ledger (all if none is named). Each prints what it measured beside what it is compared with,
-# Benchmarks by name: kernels, collectives, step, scaling, resolution, import, exporters, accept (all if none is named). Each prints what it measured beside what it is compared with,
+# Benchmarks by name: kernels, collectives, step, scaling, resolution, import, exporters, ledger, accept (all if none is named). Each prints what it measured beside what it is compared with,
 # in the same run; nothing else should run on the machine meanwhile.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
@@ -43,19 +42,15 @@ ledger() { "$programs/ledger_bench"; }
 # Reading a trace of PyTorch's profiler against Python's json on the same file.
 import() { "$programs/import_bench"; }
 
-[ $# -gt 0 ] || set -- kernels collectives step scaling resolution import exporters ledger
-for name in "$@"; do
-  case $name in
-    kernels | collectives | step | scaling | resolution | import | exporters | ledger) ;;
-    *) echo "bench: no benchmark '$name'; there are kernels, collectives, step, scaling, resolution, import, exporters, ledger" >&2; exit 2 ;;
 # Simulated fleets: bad nodes found, clean fleets accused.
 accept() { "$programs/accept_bench"; }
 
-[ $# -gt 0 ] || set -- kernels collectives step scaling resolution import exporters accept
+names=(kernels collectives step scaling resolution import exporters ledger accept)
+[ $# -gt 0 ] || set -- "${names[@]}"
 for name in "$@"; do
-  case $name in
-    kernels | collectives | step | scaling | resolution | import | exporters | accept) ;;
-    *) echo "bench: no benchmark '$name'; there are kernels, collectives, step, scaling, resolution, import, exporters, accept" >&2; exit 2 ;;
+  case " ${names[*]} " in
+    *" $name "*) ;;
+    *) echo "bench: no benchmark '$name'; there are ${names[*]}" >&2; exit 2 ;;
   esac
 done
 for name in "$@"; do
