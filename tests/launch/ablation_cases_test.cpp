@@ -87,8 +87,8 @@ class MadeGroup : public ArmGroup {
     write_traces(texts, folder);
   }
 
-  void write_ledger(uint64_t seed, int steps, const std::filesystem::path& path,
-                    uint64_t) override {
+  void write_ledger(uint64_t seed, int steps, const std::filesystem::path& path, uint64_t,
+                    LedgerDepth) override {
     Ledger ledger;
     ledger.case_id = spec_.planned.id();
     ledger.mode = spec_.mode.name;
