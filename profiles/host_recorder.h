@@ -21,8 +21,7 @@ class HostLane {
  public:
   HostLane(std::string thread_name, size_t spans, int64_t (*now_ns)());
 
-  uint32_t path(std::string_view text) { return text_of(text); }
-  uint32_t text_of(std::string_view text) { return texts_.intern(text); }
+  uint32_t text_of(std::string_view text) { return texts_.intern(text); }  // for what follows
 
   // From here on the thread works under this path, until the next enter or leave. The time that recording takes is a span of its own
   // in front of it.

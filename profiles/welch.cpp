@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include <boost/math/distributions/students_t.hpp>
+#include "harness/base/quantiles.h"
 
 namespace dettax {
 namespace {
@@ -36,8 +36,8 @@ std::optional<Estimate> difference_of_means(std::span<const double> a, std::span
     const double freedom = variance * variance /
                            (ma.variance_of_mean * ma.variance_of_mean / ma.freedom +
                             mb.variance_of_mean * mb.variance_of_mean / mb.freedom);
-    const boost::math::students_t distribution(std::max(1.0, freedom));
-    half_width = boost::math::quantile(distribution, 0.5 + confidence / 2) * std::sqrt(variance);
+    half_width =
+        student_t_quantile(0.5 + confidence / 2, std::max(1.0, freedom)) * std::sqrt(variance);
   }
   return Estimate{difference, difference - half_width, difference + half_width,
                   static_cast<int64_t>(std::min(a.size(), b.size()))};

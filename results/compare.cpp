@@ -7,6 +7,7 @@
 #include "harness/base/exit_code.h"
 #include "harness/base/format.h"
 #include "results/provenance.h"
+#include "results/reason.h"
 #include "results/run_folder.h"
 
 namespace dettax {
@@ -301,19 +302,8 @@ std::string absent_words(const Record& one, const std::vector<Record>& base,
 }
 
 ExitCode exit_code_of_row(const ComparisonRow& row) {
-  switch (row.status) {
-    case Status::pass:
-      return ExitCode::pass;
-    case Status::inconclusive:
-      return ExitCode::inconclusive;
-    case Status::fail:
-      return row.violates_determinism ? ExitCode::not_bit_exact : ExitCode::fail;
-    case Status::skipped:
-      return ExitCode::skipped;
-    case Status::error:
-      return ExitCode::infrastructure;
-  }
-  return ExitCode::internal;
+  if (row.status == Status::fail && row.violates_determinism) return ExitCode::not_bit_exact;
+  return exit_code_of(row.status);
 }
 
 }  // namespace

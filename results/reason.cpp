@@ -18,6 +18,22 @@ const char* to_string(Status status) {
   return "error";
 }
 
+ExitCode exit_code_of(Status status) {
+  switch (status) {
+    case Status::pass:
+      return ExitCode::pass;
+    case Status::fail:
+      return ExitCode::fail;
+    case Status::inconclusive:
+      return ExitCode::inconclusive;
+    case Status::skipped:
+      return ExitCode::skipped;
+    case Status::error:
+      return ExitCode::infrastructure;
+  }
+  return ExitCode::internal;
+}
+
 const char* to_string(ControlStatus status) {
   switch (status) {
     case ControlStatus::caught:

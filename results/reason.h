@@ -22,6 +22,9 @@ const std::vector<ReasonInfo>& reason_table();
 // Error{config} if there is no such code.
 const ReasonInfo& reason_info(std::string_view code);
 
+// What a status alone ends with, where no reason says more.
+ExitCode exit_code_of(Status status);
+
 // The code an exception of this kind becomes in a record.
 std::string_view reason_code_of(ErrorKind kind);
 

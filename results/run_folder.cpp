@@ -14,7 +14,6 @@
 namespace dettax {
 namespace {
 
-constexpr const char* kJournal = "journal.jsonl";
 constexpr const char* kSuite = "suite.yaml";
 
 std::string compact(std::string time) {
@@ -29,7 +28,7 @@ std::string case_file(const std::string& case_id) {
 }
 
 std::vector<JournalEntry> read_journal(const std::filesystem::path& folder) {
-  return parse_journal(read_file(folder / kJournal), (folder / kJournal).string());
+  return parse_journal(read_file(folder / kJournalName), (folder / kJournalName).string());
 }
 
 std::filesystem::path create_folder(const std::filesystem::path& parent, const std::string& name) {
@@ -80,7 +79,7 @@ RunFolder RunFolder::create(const std::filesystem::path& parent, const Suite& su
 }
 
 RunFolder RunFolder::open(const std::filesystem::path& path) {
-  for (const char* file : {kSuite, kJournal}) {
+  for (const char* file : {kSuite, kJournalName}) {
     if (!std::filesystem::is_regular_file(path / file))
       throw Error(ErrorKind::config, path.string() + ": is no run folder: it has no " + file);
   }
@@ -93,8 +92,8 @@ std::string RunFolder::suite_yaml() const { return read_file(path_ / kSuite); }
 
 void RunFolder::journal(const std::string& event, const std::string& case_id,
                         const std::string& detail) {
-  end_torn_line(path_ / kJournal);
-  FileHandle file(path_ / kJournal, O_WRONLY | O_CREAT | O_APPEND);
+  end_torn_line(path_ / kJournalName);
+  FileHandle file(path_ / kJournalName, O_WRONLY | O_CREAT | O_APPEND);
   file.write(encode_journal_entry({utc_now(), event, case_id, detail}));
   file.sync();
   file.close();

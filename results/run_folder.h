@@ -42,6 +42,8 @@ class RunLock {
   std::unique_ptr<FileHandle> file_;
 };
 
+inline constexpr const char* kJournalName = "journal.jsonl";
+
 // results/runs/<run-id>/: suite.yaml (as run), journal.jsonl, <case-id>.json per finished case,
 // ledgers.
 class RunFolder {

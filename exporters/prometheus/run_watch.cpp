@@ -15,7 +15,6 @@
 namespace dettax {
 namespace {
 
-constexpr const char* kJournal = "journal.jsonl";
 constexpr const char* kLock = "run.lock";
 
 // Whether a process runs it now: it then holds the lock.
@@ -46,7 +45,7 @@ bool RunWatch::look() {
   std::vector<std::string> there;
   for (std::filesystem::directory_iterator entry(folder_, error), end; !error && entry != end;
        entry.increment(error)) {
-    if (!std::filesystem::is_regular_file(entry->path() / kJournal, error)) continue;
+    if (!std::filesystem::is_regular_file(entry->path() / kJournalName, error)) continue;
     there.push_back(entry->path().filename().string());
     changed = look_at(entry->path()) || changed;
   }
@@ -70,8 +69,8 @@ bool RunWatch::look() {
 
 bool RunWatch::look_at(const std::filesystem::path& path) {
   std::error_code error;
-  const auto bytes = std::filesystem::file_size(path / kJournal, error);
-  const auto time = std::filesystem::last_write_time(path / kJournal, error);
+  const auto bytes = std::filesystem::file_size(path / kJournalName, error);
+  const auto time = std::filesystem::last_write_time(path / kJournalName, error);
   const bool up = is_being_run(path);
   if (error) return false;
   const std::string name = path.filename().string();
@@ -98,7 +97,7 @@ void RunWatch::read(const std::filesystem::path& path, Run& run) {
     run.suite = suite_in(path.filename().string());
     run.planned = run.finished_events = 0;
     for (const JournalEntry& entry :
-         parse_journal(read_file(path / kJournal), (path / kJournal).string())) {
+         parse_journal(read_file(path / kJournalName), (path / kJournalName).string())) {
       run.planned += entry.event == "planned" ? 1 : 0;
       run.finished_events += entry.event == "finished" ? 1 : 0;
     }

@@ -44,17 +44,18 @@ ExitCode exit_code_of(ErrorKind kind) {
 
 ExitCode exit_code_of_signal(int signal) { return static_cast<ExitCode>(128 + signal); }
 
+int severity(ExitCode code) {
+  static constexpr ExitCode kFalling[] = {
+      ExitCode::internal,     ExitCode::usage,          ExitCode::not_bit_exact,
+      ExitCode::timeout,      ExitCode::infrastructure, ExitCode::fail,
+      ExitCode::inconclusive, ExitCode::pass,           ExitCode::skipped};
+  if (static_cast<int>(code) > 128) return -1;
+  return static_cast<int>(std::ranges::find(kFalling, code) - std::begin(kFalling));
+}
+
 ExitCode combine(std::span<const ExitCode> codes) {
-  static constexpr ExitCode kPrecedence[] = {
-      ExitCode::internal,       ExitCode::usage, ExitCode::not_bit_exact, ExitCode::timeout,
-      ExitCode::infrastructure, ExitCode::fail,  ExitCode::inconclusive,  ExitCode::pass};
-  for (const ExitCode code : codes) {
-    if (static_cast<int>(code) > 128) return code;
-  }
-  for (const ExitCode code : kPrecedence) {
-    if (std::find(codes.begin(), codes.end(), code) != codes.end()) return code;
-  }
-  return ExitCode::skipped;
+  const auto worst = std::ranges::min_element(codes, {}, severity);
+  return worst == codes.end() ? ExitCode::skipped : *worst;
 }
 
 }  // namespace dettax

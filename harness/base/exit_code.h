@@ -31,9 +31,12 @@ const std::vector<ExitCodeInfo>& exit_code_table();
 ExitCode exit_code_of(ErrorKind kind);
 ExitCode exit_code_of_signal(int signal);
 
-// One code for many results. In falling precedence: a signal, internal, usage, not_bit_exact,
-// timeout, infrastructure, fail, inconclusive, pass; skipped only if everything was skipped (or
-// there was nothing at all, which must not read as a pass).
+// Place in falling precedence, the worst first: a signal, internal, usage, not_bit_exact, timeout,
+// infrastructure, fail, inconclusive, pass, skipped.
+int severity(ExitCode code);
+
+// One code for many results: the worst. Skipped only if everything was skipped (or there was nothing
+// at all, which must not read as a pass).
 ExitCode combine(std::span<const ExitCode> codes);
 
 }  // namespace dettax

@@ -20,6 +20,9 @@ std::string join(std::span<const std::string> parts, std::string_view separator)
 std::vector<std::string> split(std::string_view text, char separator);
 std::string_view trim(std::string_view text);
 
+// Whether a shell's pattern (*, ?, [a-c]) takes the whole text.
+bool matches_glob(const std::string& pattern, const std::string& text);
+
 // Where the first byte stands that is no part of valid UTF-8 (RFC 3629: no overlong forms, no surrogates); nullopt if all of it is.
 std::optional<size_t> first_bad_utf8(std::string_view text);
 

@@ -9,6 +9,7 @@
 #include "exporters/words.h"
 #include "harness/base/format.h"
 #include "harness/base/text.h"
+#include "results/reason.h"
 
 namespace dettax {
 namespace {
@@ -144,12 +145,8 @@ void write_baseline_check(std::ostream& out, const BaselineCheck& check, const T
   for (const bool passed : {false, true}) {
     for (const BaselineCheckRow& row : check.rows) {
       if ((row.status == Status::pass) != passed) continue;
-      const ExitCode code = row.status == Status::pass           ? ExitCode::pass
-                            : row.status == Status::fail         ? ExitCode::fail
-                            : row.status == Status::inconclusive ? ExitCode::inconclusive
-                                                                 : ExitCode::infrastructure;
-      out << paint(fmt::format("{:<12}", upper(to_string(row.status))), colour_of(code),
-                   style.colour)
+      out << paint(fmt::format("{:<12}", upper(to_string(row.status))),
+                   colour_of(exit_code_of(row.status)), style.colour)
           << fmt::format("  {}  {}  {}\n", row.case_id, row.arm, row.quantity);
       write_wrapped(out, row.words, 14, columns(style));
     }

@@ -85,11 +85,7 @@ class BaselineCommand : public Command {
           fmt::format("{}: there is no such baseline; `dettax baseline record RUN...` makes "
                       "one, --baseline names another",
                       path.string()));
-    const AcceptanceRules rules = load_acceptance_rules(rules_);
-    BaselineSettings settings;
-    settings.false_alarm_ratio = rules.baseline_false_alarm_ratio;
-    settings.least_change_ratio = rules.baseline_least_change_ratio;
-    settings.most_tolerance_ratio = rules.baseline_most_tolerance_ratio;
+    BaselineSettings settings = load_acceptance_rules(rules_).baseline;
     settings.force = force_;
     const BaselineCheck found =
         check_baseline(parse_baseline(read_file(path), path.string()), records, settings);

@@ -13,10 +13,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kDeepest = 3;
-constexpr const char* kJournal = "journal.jsonl";
 
 void collect(const fs::path& folder, int depth, std::set<fs::path>& found) {
-  if (fs::is_regular_file(folder / kJournal)) {
+  if (fs::is_regular_file(folder / kJournalName)) {
     found.insert(fs::canonical(folder));
   } else if (depth < kDeepest) {
     for (const auto& entry : fs::directory_iterator(folder)) {

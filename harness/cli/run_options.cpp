@@ -6,7 +6,6 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <fnmatch.h>
 
 #include "harness/base/error.h"
 #include "harness/base/text.h"
@@ -57,9 +56,8 @@ std::string suite_source(const RunOptions& options) {
 void select_cases(Suite& suite, const std::string& pattern) {
   std::vector<std::string> ids;
   for (const Case& planned : suite.cases) ids.push_back(planned.id());
-  std::erase_if(suite.cases, [&](const Case& planned) {
-    return ::fnmatch(pattern.c_str(), planned.id().c_str(), 0) != 0;
-  });
+  std::erase_if(suite.cases,
+                [&](const Case& planned) { return !matches_glob(pattern, planned.id()); });
   if (suite.cases.empty()) {
     throw Error(ErrorKind::usage,
                 fmt::format("--case {}: no case matches; known: {}", pattern, join(ids, ", ")));

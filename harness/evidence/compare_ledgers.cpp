@@ -11,8 +11,6 @@
 namespace dettax {
 namespace {
 
-constexpr uint32_t kLeftOut = ~uint32_t{0};
-
 bool has_reduced(const LedgerNames& names) {
   for (uint32_t n = 0; n < names.size(); ++n) {
     if (is_reduction(names.at(n).path)) return true;
@@ -33,12 +31,13 @@ class SharedNames {
     for (const auto& [from, to] : {std::pair{&a, &of_a_}, std::pair{&b, &of_b_}}) {
       for (uint32_t n = 0; n < from->size(); ++n) {
         const LedgerName& name = from->at(n);
-        to->push_back(kept(name) ? names_.number_of(name.path, name.tensor) : kLeftOut);
+        to->push_back(kept(name) ? names_.number_of(name.path, name.tensor)
+                                 : LedgerColumns::kLeftOut);
       }
     }
   }
-  void translate_a(LedgerColumns& columns) const { translate(of_a_, columns); }
-  void translate_b(LedgerColumns& columns) const { translate(of_b_, columns); }
+  void translate_a(LedgerColumns& columns) const { columns.renumber(of_a_); }
+  void translate_b(LedgerColumns& columns) const { columns.renumber(of_b_); }
 
   std::vector<LedgerEntry> entries(const LedgerColumns& columns, int64_t step) const {
     std::vector<LedgerEntry> out;
@@ -51,18 +50,6 @@ class SharedNames {
   }
 
  private:
-  static void translate(const std::vector<uint32_t>& to, LedgerColumns& columns) {
-    size_t kept = 0;
-    for (size_t i = 0; i < columns.size(); ++i) {
-      const uint32_t name = to[columns.names[i]];
-      if (name == kLeftOut) continue;
-      columns.names[kept] = name;
-      columns.values[kept++] = columns.values[i];
-    }
-    columns.names.resize(kept);
-    columns.values.resize(kept);
-  }
-
   LedgerNames names_;
   std::vector<uint32_t> of_a_, of_b_;
 };

@@ -9,4 +9,16 @@ uint32_t LedgerNames::number_of(std::string_view path, std::string_view tensor) 
   return place->second;
 }
 
+void LedgerColumns::renumber(const std::vector<uint32_t>& to) {
+  size_t kept = 0;
+  for (size_t i = 0; i < size(); ++i) {
+    const uint32_t name = to[names[i]];
+    if (name == kLeftOut) continue;
+    names[kept] = name;
+    values[kept++] = values[i];
+  }
+  names.resize(kept);
+  values.resize(kept);
+}
+
 }  // namespace dettax

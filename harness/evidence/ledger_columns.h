@@ -38,6 +38,9 @@ struct LedgerColumns {
     names.push_back(name);
     values.push_back(value);
   }
+  // Names by other numbers: to[n] for n. Entries whose number is kLeftOut go.
+  static constexpr uint32_t kLeftOut = ~uint32_t{0};
+  void renumber(const std::vector<uint32_t>& to);
   size_t size() const { return names.size(); }
   void clear() {
     names.clear();

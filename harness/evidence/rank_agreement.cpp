@@ -34,15 +34,12 @@ bool ranks_are_copies(const LedgerHead& head, size_t ranks) {
   return static_cast<int64_t>(ranks) == copies;
 }
 
-void keep_copied(const LedgerNames& names, bool copies, LedgerColumns& columns) {
-  size_t kept = 0;
-  for (size_t i = 0; i < columns.size(); ++i) {
-    if (!is_copied(names.at(columns.names[i]), copies)) continue;
-    columns.names[kept] = columns.names[i];
-    columns.values[kept++] = columns.values[i];
-  }
-  columns.names.resize(kept);
-  columns.values.resize(kept);
+// Every name by its own number; those that are no copies on all ranks are left out.
+std::vector<uint32_t> copied_names(const LedgerNames& names, bool copies) {
+  std::vector<uint32_t> numbers;
+  for (uint32_t n = 0; n < names.size(); ++n)
+    numbers.push_back(is_copied(names.at(n), copies) ? n : LedgerColumns::kLeftOut);
+  return numbers;
 }
 
 }  // namespace
@@ -51,14 +48,15 @@ RankAgreement ranks_agreement(LedgerSource& ledger) {
   RankAgreement agreement;
   if (ledger.ranks() < 2) return agreement;
   agreement.tested = true;
-  const bool copies = ranks_are_copies(ledger.head(), ledger.ranks());
+  const std::vector<uint32_t> copied =
+      copied_names(ledger.names(), ranks_are_copies(ledger.head(), ledger.ranks()));
   LedgerColumns first, other;
   for (const int64_t step : ledger.steps()) {
     ledger.load(0, step, first);
-    keep_copied(ledger.names(), copies, first);
+    first.renumber(copied);
     for (size_t rank = 1; rank < ledger.ranks(); ++rank) {
       ledger.load(rank, step, other);
-      keep_copied(ledger.names(), copies, other);
+      other.renumber(copied);
       for (size_t i = 0; i < std::max(first.size(), other.size()); ++i) {
         ++agreement.compared;
         if (i < first.size() && i < other.size() && first.names[i] == other.names[i] &&

@@ -10,8 +10,8 @@
 
 #include "harness/base/error.h"
 #include "harness/base/format.h"
+#include "harness/base/quantiles.h"
 #include "harness/base/text.h"
-#include "harness/measure/quantiles.h"
 
 namespace dettax {
 namespace {

@@ -6,8 +6,8 @@
 #include <numeric>
 
 #include "harness/base/random.h"
+#include "harness/base/robust.h"
 #include "harness/measure/noise.h"
-#include "harness/measure/robust.h"
 #include "harness/measure/warmup.h"
 
 namespace dettax {

@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 
 #include "harness/base/format.h"
+#include "harness/base/robust.h"
 #include "harness/measure/measure.h"
-#include "harness/measure/robust.h"
 #include "harness/measure/synchronisation.h"
 
 namespace dettax {

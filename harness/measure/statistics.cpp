@@ -4,10 +4,10 @@
 #include <map>
 
 #include "harness/base/format.h"
+#include "harness/base/quantiles.h"
+#include "harness/base/robust.h"
 #include "harness/measure/measure.h"
 #include "harness/measure/noise.h"
-#include "harness/measure/quantiles.h"
-#include "harness/measure/robust.h"
 #include "harness/measure/synchronisation.h"
 
 namespace dettax {

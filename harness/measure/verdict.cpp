@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 
 #include "harness/base/format.h"
+#include "harness/base/quantiles.h"
 #include "harness/measure/measure.h"
-#include "harness/measure/quantiles.h"
 #include "results/reason.h"
 
 namespace dettax {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "harness/measure/robust.h"
+#include "harness/base/robust.h"
 
 namespace dettax {
 namespace {

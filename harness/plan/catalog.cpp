@@ -31,6 +31,8 @@ KindInfo info_of(FileKind kind) {
       return {"cluster", "configs/clusters"};
     case FileKind::suite:
       return {"suite", "suites"};
+    case FileKind::rules:
+      return {"rules", "configs/acceptance"};
   }
   return {"?", ""};
 }

@@ -8,7 +8,7 @@
 namespace dettax {
 
 // The kinds of data files that have names; each has a folder under the home.
-enum class FileKind { model, mode, cluster, suite };
+enum class FileKind { model, mode, cluster, suite, rules };
 
 std::vector<std::string> list_names(FileKind kind);
 

@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "harness/base/quantiles.h"
 #include "harness/measure/noise.h"
-#include "harness/measure/quantiles.h"
 #include "tests/measure/simulated_arm.h"
 
 namespace dettax {

@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "harness/base/robust.h"
 #include "harness/measure/noise.h"
-#include "harness/measure/robust.h"
 #include "harness/measure/warmup.h"
 #include "tests/measure/simulated_arm.h"
 

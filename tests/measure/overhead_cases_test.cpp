@@ -2,8 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "harness/base/robust.h"
 #include "harness/measure/noise.h"
-#include "harness/measure/robust.h"
 #include "harness/measure/verdict.h"
 #include "harness/measure/warmup.h"
 #include "results/reason.h"

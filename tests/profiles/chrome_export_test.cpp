@@ -72,18 +72,18 @@ Trace host_trace() {
   for (int step = 4; step < 7; ++step) {
     recorder.begin_step(step);
     for (int micro = 0; micro < 2; ++micro)
-      lane.enter(lane.path("forward/layer0/attention"), Category::compute);
-    lane.enter(lane.path("forward/memory_fill"), Category::fill, 1 << 20);
-    lane.enter(lane.path("reduce/bucket"), Category::compute);
+      lane.enter(lane.text_of("forward/layer0/attention"), Category::compute);
+    lane.enter(lane.text_of("forward/memory_fill"), Category::fill, 1 << 20);
+    lane.enter(lane.text_of("reduce/bucket"), Category::compute);
     const int64_t since = lane.leave();
-    lane.add_part(lane.path("reduce/bucket"),
+    lane.add_part(lane.text_of("reduce/bucket"),
                   {lane.text_of("all_reduce"), lane.text_of("dp"), step, 2, 64}, since,
                   lane.time_ns(), false);
-    lane.resume(lane.path("reduce/bucket"), Category::compute, clock);
-    recorder.lane(1).add(recorder.lane(1).path("reduce/bucket"), Category::communication, clock - 5,
-                         clock + 30);
+    lane.resume(lane.text_of("reduce/bucket"), Category::compute, clock);
+    recorder.lane(1).add(recorder.lane(1).text_of("reduce/bucket"), Category::communication,
+                         clock - 5, clock + 30);
     lane.leave();
-    lane.enter(lane.path("optimizer/copy"), Category::copy);
+    lane.enter(lane.text_of("optimizer/copy"), Category::copy);
     lane.leave();
     recorder.end_step();
   }

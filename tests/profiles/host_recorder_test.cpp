@@ -37,13 +37,13 @@ TEST(HostRecorder, AnOpLastsUntilTheNextOrItsEnd) {
   HostRecorder recorder = recorder_of(10);
   HostLane& lane = recorder.lane(0);
   recorder.begin_step(0);
-  lane.enter(lane.path("forward/layer0/norm1"), Category::compute);
+  lane.enter(lane.text_of("forward/layer0/norm1"), Category::compute);
   fake_now += 100;
-  lane.enter(lane.path("forward/memory_fill"), Category::fill, 64);
+  lane.enter(lane.text_of("forward/memory_fill"), Category::fill, 64);
   fake_now += 20;
   lane.leave();
   fake_now += 7;
-  lane.enter(lane.path("reduce/bucket"), Category::communication);
+  lane.enter(lane.text_of("reduce/bucket"), Category::communication);
   fake_now += 50;
   lane.leave();
   recorder.end_step();
@@ -59,7 +59,7 @@ TEST(HostRecorder, AnOpLastsUntilTheNextOrItsEnd) {
 TEST(HostRecorder, TellsWhatRecordingTook) {
   HostRecorder recorder = recorder_of(10, slow_clock);
   HostLane& lane = recorder.lane(0);
-  const uint32_t path = lane.path("a");
+  const uint32_t path = lane.text_of("a");
   recorder.begin_step(0);
   for (int i = 0; i < 4; ++i) lane.enter(path, Category::compute);
   lane.leave();
@@ -74,7 +74,7 @@ TEST(HostRecorder, OrdinalsCountWithinTheStep) {
     recorder.begin_step(step);
     for (int micro = 0; micro < 2; ++micro) {
       fake_now += 5;
-      lane.enter(lane.path("forward/head"), Category::compute);
+      lane.enter(lane.text_of("forward/head"), Category::compute);
     }
     fake_now += 5;
     lane.leave();
@@ -94,7 +94,7 @@ TEST(HostRecorder, CountsWhatDoesNotFitAndIsThenRefused) {
   HostLane& lane = recorder.lane(0);
   recorder.begin_step(0);
   for (int i = 0; i < 5; ++i) {
-    lane.enter(lane.path("a"), Category::compute);
+    lane.enter(lane.text_of("a"), Category::compute);
     fake_now += 10;
   }
   lane.leave();
@@ -127,9 +127,9 @@ TEST(HostRecorder, WorkTimedElsewhereMayLieUnderAnOpenOp) {
   HostRecorder recorder = recorder_of(10);
   HostLane& lane = recorder.lane(0);
   recorder.begin_step(0);
-  lane.enter(lane.path("backward/attention"), Category::compute);
+  lane.enter(lane.text_of("backward/attention"), Category::compute);
   fake_now += 100;
-  lane.add(lane.path("reduce/bucket"), Category::communication, fake_now - 60, fake_now + 30);
+  lane.add(lane.text_of("reduce/bucket"), Category::communication, fake_now - 60, fake_now + 30);
   fake_now += 10;
   lane.leave();
   fake_now += 40;

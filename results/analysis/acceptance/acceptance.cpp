@@ -31,15 +31,6 @@ bool is_hardware(const AcceptanceFinding& finding) {
                              [&](const char* code) { return finding.code == code; });
 }
 
-// Position of a code in falling severity: the order in which several combine.
-int severity(ExitCode code) {
-  static constexpr ExitCode kOrder[] = {
-      ExitCode::internal,     ExitCode::usage,          ExitCode::not_bit_exact,
-      ExitCode::timeout,      ExitCode::infrastructure, ExitCode::fail,
-      ExitCode::inconclusive, ExitCode::pass,           ExitCode::skipped};
-  return static_cast<int>(std::ranges::find(kOrder, code) - std::begin(kOrder));
-}
-
 std::vector<std::string> judge_configuration(const std::vector<NodeObservation>& all,
                                              FindingList& list) {
   std::set<std::string> odd, nodes;
@@ -74,10 +65,7 @@ void judge_baseline(const std::vector<NodeObservation>& all, const AcceptanceRul
   if (context.baseline == nullptr) return list.explain("baseline", "none was given");
   std::vector<Record> records;
   for (const NodeObservation& one : all) records.push_back(*one.record);
-  BaselineSettings settings;
-  settings.false_alarm_ratio = rules.baseline_false_alarm_ratio;
-  settings.least_change_ratio = rules.baseline_least_change_ratio;
-  settings.most_tolerance_ratio = rules.baseline_most_tolerance_ratio;
+  BaselineSettings settings = rules.baseline;
   settings.force = context.force_baseline;
   const BaselineCheck check = check_baseline(*context.baseline, records, settings);
   if (!check.provenance_differences.empty() && !settings.force) {

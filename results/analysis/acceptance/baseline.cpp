@@ -11,9 +11,11 @@
 #include "harness/base/error.h"
 #include "harness/base/exit_code.h"
 #include "harness/base/format.h"
+#include "harness/base/quantiles.h"
 #include "harness/base/text.h"
 #include "results/analysis/acceptance/observe.h"
 #include "results/provenance.h"
+#include "results/reason.h"
 #include "results/run_folder.h"
 
 namespace dettax {
@@ -94,7 +96,7 @@ void judge_row(BaselineCheckRow& row, const BaselineRow& base, const Measured& n
   const auto count = static_cast<double>(base.count);
   const double spread = base.log_spread * base.log_spread;
   const double own = now.log.standard_error * now.log.standard_error;
-  const double tolerance = student_quantile(1 - alarm / 2, count - 1) *
+  const double tolerance = student_t_quantile(1 - alarm / 2, count - 1) *
                            std::sqrt(spread * (1 + 1 / count) + std::max(0.0, own - spread));
   const double change = now.log.value - base.log_mean;
   row.ratio = std::exp(change);
@@ -121,22 +123,6 @@ BaselineCheckRow unjudged(const Record& record, const std::string& arm, const st
   row.arm = arm;
   row.words = words;
   return row;
-}
-
-ExitCode code_of(const BaselineCheckRow& row) {
-  switch (row.status) {
-    case Status::pass:
-      return ExitCode::pass;
-    case Status::fail:
-      return ExitCode::fail;
-    case Status::inconclusive:
-      return ExitCode::inconclusive;
-    case Status::skipped:
-      return ExitCode::skipped;
-    case Status::error:
-      return ExitCode::infrastructure;
-  }
-  return ExitCode::internal;
 }
 
 // Rows of the baseline that a record of their case did not measure.
@@ -243,7 +229,7 @@ BaselineCheck check_baseline(const Baseline& baseline, const std::vector<Record>
     check.rows.push_back(std::move(row));
   }
   std::vector<ExitCode> codes;
-  for (const BaselineCheckRow& row : check.rows) codes.push_back(code_of(row));
+  for (const BaselineCheckRow& row : check.rows) codes.push_back(exit_code_of(row.status));
   check.exit_code = static_cast<int>(codes.empty() ? ExitCode::infrastructure : combine(codes));
   return check;
 }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "harness/base/format.h"
+#include "harness/base/text.h"
 #include "results/analysis/acceptance/findings.h"
 #include "results/reason.h"
 
@@ -15,7 +16,7 @@ std::string where_words(const NodeObservation& one) { return one.case_id + " on 
 
 bool has_tax_limit(const NodeObservation& one, const AcceptanceRules& rules) {
   return std::ranges::any_of(rules.limits, [&](const CaseLimit& limit) {
-    return limit.max_overhead_ratio && matches(limit.pattern, one.case_id);
+    return limit.max_overhead_ratio && matches_glob(limit.pattern, one.case_id);
   });
 }
 
@@ -91,7 +92,7 @@ void judge_limit(const NodeObservation& one, const CaseLimit& limit, FindingList
   const Record& record = *one.record;
   if (limit.max_overhead_ratio && record.verdict.reason_code != "control_differs") {
     for (const Tax& tax : record.taxes) {
-      if (tax.published && matches(limit.arm, tax.arm))
+      if (tax.published && matches_glob(limit.arm, tax.arm))
         judge_tax(one, tax, *limit.max_overhead_ratio, list);
     }
   }
@@ -211,7 +212,7 @@ void judge_case(const NodeObservation& one, const AcceptanceRules& rules, Findin
   }
   if (one.record->verdict.status == Status::error) return;
   for (const CaseLimit& limit : rules.limits) {
-    if (matches(limit.pattern, one.case_id)) judge_limit(one, limit, list);
+    if (matches_glob(limit.pattern, one.case_id)) judge_limit(one, limit, list);
   }
   judge_memory_estimate(one, rules.max_memory_estimate_ratio, list);
   judge_evidence(one, rules, list);

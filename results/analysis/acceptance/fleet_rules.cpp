@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "harness/base/format.h"
+#include "harness/base/robust.h"
 #include "results/analysis/acceptance/findings.h"
 
 namespace dettax {
@@ -231,7 +232,7 @@ void judge_memory(const std::vector<NodeObservation>& all, const std::set<std::s
     if (members.size() < static_cast<size_t>(rules.fleet.min_nodes)) continue;
     std::vector<double> peaks;
     for (const auto& [one, peak] : members) peaks.push_back(peak);
-    const double usual = median_of(peaks);
+    const double usual = median(peaks);
     for (const auto& [one, peak] : members) {
       if (peak <= rules.max_memory_fleet_ratio * usual) {
         list.keep("memory");

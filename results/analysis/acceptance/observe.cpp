@@ -5,6 +5,9 @@
 #include <set>
 #include <tuple>
 
+#include "harness/base/quantiles.h"
+#include "harness/base/robust.h"
+
 namespace dettax {
 namespace {
 
@@ -66,7 +69,7 @@ std::vector<RankObservation> rank_excess(const ArmResult& arm, const std::string
     const int number = static_cast<int>(rank);
     found.push_back({number,
                      host_of_rank(arm, number, node),
-                     {median_of(by_rank[rank]), scatter / std::sqrt(count)}});
+                     {median(by_rank[rank]), scatter / std::sqrt(count)}});
   }
   return found;
 }
@@ -108,7 +111,7 @@ PeerValue log_of(const Estimate& estimate) {
   PeerValue value{std::log(estimate.value), 0};
   if (estimate.count < 2) return value;
   const double quantile =
-      student_quantile((1 + kConfidence) / 2, static_cast<double>(estimate.count - 1));
+      student_t_quantile((1 + kConfidence) / 2, static_cast<double>(estimate.count - 1));
   value.standard_error = std::log(estimate.high / estimate.low) / (2 * quantile);
   return value;
 }

@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
-
-#include <boost/math/distributions/students_t.hpp>
 
 #include "harness/base/error.h"
+#include "harness/base/quantiles.h"
+#include "harness/base/robust.h"
 
 namespace dettax {
 namespace {
@@ -47,17 +46,6 @@ double pair_distance(std::span<const double> sorted, size_t rank) {
 
 }  // namespace
 
-double median_of(std::vector<double> values) {
-  if (values.empty()) return std::numeric_limits<double>::quiet_NaN();
-  const size_t half = values.size() / 2;
-  std::ranges::nth_element(values, values.begin() + static_cast<std::ptrdiff_t>(half));
-  const double upper = values[half];
-  if (values.size() % 2 == 1) return upper;
-  return (upper +
-          *std::max_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(half))) /
-         2;
-}
-
 double robust_scale(std::span<const double> values) {
   const size_t n = values.size();
   if (n < 2) return 0;
@@ -65,10 +53,6 @@ double robust_scale(std::span<const double> values) {
   std::ranges::sort(sorted);
   const size_t half = n / 2 + 1;
   return kQnNormal * small_sample_factor(n) * pair_distance(sorted, half * (half - 1) / 2);
-}
-
-double student_quantile(double probability, double degrees_of_freedom) {
-  return boost::math::quantile(boost::math::students_t(degrees_of_freedom), probability);
 }
 
 PeerComparison compare_with_peers(std::span<const PeerValue> values, double false_alarm) {
@@ -82,11 +66,11 @@ PeerComparison compare_with_peers(std::span<const PeerValue> values, double fals
   }
   const auto count = static_cast<double>(n);
   PeerComparison found;
-  found.center = median_of(all);
+  found.center = median(all);
   found.scale = robust_scale(all);
-  const double usual_error = median_of(errors);
+  const double usual_error = median(errors);
   const double quantile =
-      student_quantile(1 - false_alarm / (2 * count), kEfficiency * (count - 1)) *
+      student_t_quantile(1 - false_alarm / (2 * count), kEfficiency * (count - 1)) *
       std::sqrt(1 + kMedianVariance / count);
   for (const PeerValue& one : values) {
     const double excess = one.standard_error * one.standard_error - usual_error * usual_error;

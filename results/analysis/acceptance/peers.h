@@ -29,9 +29,5 @@ PeerComparison compare_with_peers(std::span<const PeerValue> values, double fals
 
 // Qn with its small-sample correction: a standard deviation for normal values. 0 for fewer than two.
 double robust_scale(std::span<const double> values);
-double median_of(std::vector<double> values);  // NaN if empty
-
-// Student's t: what a variable stays under with this probability.
-double student_quantile(double probability, double degrees_of_freedom);
 
 }  // namespace dettax

@@ -4,9 +4,9 @@
 #include <filesystem>
 
 #include <fmt/format.h>
-#include <fnmatch.h>
 
 #include "harness/base/text.h"
+#include "harness/plan/catalog.h"
 #include "harness/plan/suite.h"
 #include "harness/plan/yaml_reader.h"
 
@@ -28,12 +28,10 @@ const std::vector<std::string>& scopes() {
   return kScopes;
 }
 
-fs::path folder() { return fs::path(find_home()) / "configs/acceptance"; }
-
 std::string path_of(const std::string& name_or_path) {
-  const std::vector<std::string> known = list_acceptance_rules();
+  const std::vector<std::string> known = list_names(FileKind::rules);
   if (std::ranges::find(known, name_or_path) != known.end())
-    return (folder() / (name_or_path + ".yaml")).string();
+    return resolve(FileKind::rules, name_or_path);
   if (fs::is_regular_file(name_or_path)) return name_or_path;
   throw Error(ErrorKind::config,
               fmt::format("there are no rules \"{}\"{}; a file or a name is expected", name_or_path,
@@ -101,9 +99,9 @@ void read_sections(MapReader& keys, AcceptanceRules& rules) {
   section(keys, "attempts",
           [&](MapReader& in) { in.integer("max", rules.max_attempts, {.low = 1}); });
   section(keys, "baseline", [&](MapReader& in) {
-    in.number("false_alarm_ratio", rules.baseline_false_alarm_ratio, kShare);
-    in.number("least_change_ratio", rules.baseline_least_change_ratio, kPositive);
-    in.number("most_tolerance_ratio", rules.baseline_most_tolerance_ratio, kPositive);
+    in.number("false_alarm_ratio", rules.baseline.false_alarm_ratio, kShare);
+    in.number("least_change_ratio", rules.baseline.least_change_ratio, kPositive);
+    in.number("most_tolerance_ratio", rules.baseline.most_tolerance_ratio, kPositive);
   });
   section(keys, "devices",
           [&](MapReader& in) { in.integer("per_node", rules.devices_per_node, kCount); });
@@ -120,23 +118,9 @@ void read_sections(MapReader& keys, AcceptanceRules& rules) {
 
 }  // namespace
 
-bool matches(const std::string& pattern, const std::string& text) {
-  return ::fnmatch(pattern.c_str(), text.c_str(), 0) == 0;
-}
-
-std::vector<std::string> list_acceptance_rules() {
-  std::vector<std::string> names;
-  std::error_code missing;
-  for (const auto& entry : fs::directory_iterator(folder(), missing)) {
-    if (entry.path().extension() == ".yaml") names.push_back(entry.path().stem().string());
-  }
-  std::ranges::sort(names);
-  return names;
-}
-
 AcceptanceRules load_acceptance_rules(const std::string& name_or_path,
                                       const std::vector<Override>& overrides) {
-  Yaml root = read_yaml((folder() / (std::string(kDefault) + ".yaml")).string());
+  Yaml root = read_yaml(resolve(FileKind::rules, kDefault));
   if (name_or_path != kDefault) root = merge_yaml(root, read_yaml(path_of(name_or_path)));
   for (const Override& one : overrides) lay_over(root, one);
   AcceptanceRules rules;

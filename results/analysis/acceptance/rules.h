@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "harness/plan/override.h"
+#include "results/analysis/acceptance/baseline.h"
 
 namespace dettax {
 
@@ -37,10 +38,8 @@ struct AcceptanceRules {
   std::vector<std::string> evidence_scopes;  // must be tested and equal for arms that claim
   bool fast_must_differ = false;  // else a case that cannot show a difference is inconclusive
   int64_t max_attempts = 0;       // of a case on a node
-  double baseline_false_alarm_ratio = 0;     // of checks without a change
-  double baseline_least_change_ratio = 0;    // smaller changes are none
-  double baseline_most_tolerance_ratio = 0;  // a wider tolerance shows nothing
-  int64_t devices_per_node = 0;              // 0: not checked
+  BaselineSettings baseline;
+  int64_t devices_per_node = 0;  // 0: not checked
   double idle_busy_ratio = 0, idle_timeout_seconds = 0, idle_interval_seconds = 0;
   double bandwidth_min_message_bytes = 0;  // smaller messages show that ranks are connected
   std::optional<double> min_bus_bytes_per_second;
@@ -49,9 +48,5 @@ struct AcceptanceRules {
 // By name in configs/acceptance/ or by path. Throws Error{config} on a key that does not exist or a value out of its range.
 AcceptanceRules load_acceptance_rules(const std::string& name_or_path,
                                       const std::vector<Override>& overrides = {});
-std::vector<std::string> list_acceptance_rules();
-
-// Whether a glob takes the text.
-bool matches(const std::string& pattern, const std::string& text);
 
 }  // namespace dettax

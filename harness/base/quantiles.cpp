@@ -1,4 +1,4 @@
-#include "harness/measure/quantiles.h"
+#include "harness/base/quantiles.h"
 
 #include <boost/math/distributions/binomial.hpp>
 #include <boost/math/distributions/students_t.hpp>

@@ -1,4 +1,4 @@
-#include "harness/measure/robust.h"
+#include "harness/base/robust.h"
 
 #include <algorithm>
 #include <cmath>
