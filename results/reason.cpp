@@ -48,6 +48,7 @@ const char* to_string(ControlStatus status) {
   return "not_run";
 }
 
+// NOLINTNEXTLINE(readability-function-size): a table
 const std::vector<ReasonInfo>& reason_table() {
   static const std::vector<ReasonInfo> kTable = {
       {"within_limit", Status::pass, ExitCode::pass, "The overhead is within the limit."},

@@ -150,7 +150,7 @@ std::vector<std::string> notes_of(const Ablation& ablation) {
     if (cost.seconds && holds_nothing(*cost.seconds)) unseen.push_back(cost.knob);
   if (!unseen.empty())
     notes.push_back("not told from no cost at all, by their intervals: " + join(unseen, ", "));
-  if (!holds_nothing(*ablation.interaction.seconds))
+  if (ablation.interaction.seconds && !holds_nothing(*ablation.interaction.seconds))
     notes.emplace_back(
         "three knobs and more act on each other: the row interaction is of none of them alone");
   const Estimate& total = *ablation.total.seconds;
