@@ -246,6 +246,54 @@ TEST(Acceptance, Acceptance01ABandwidthIsNotJudgedOnEightBytes) {
   EXPECT_EQ(judge_acceptance(fleet(4), limited, context).exit_code, ExitCode::fail);
 }
 
+CollectiveVerdict collective(const std::string& text) {
+  static const AcceptanceRules kLimited =
+      load_acceptance_rules("default", {{"bandwidth.min_bus_bytes_per_second", "470e9"},
+                                        {"bandwidth.min_message_bytes", "1048576"}});
+  return judge_collective(parse_collective_table(text, "ar.txt"), kLimited);
+}
+
+TEST(Collectives, TheInPlaceHalfCountsToo) {
+  const std::string half = "16777216 2 float sum -1 12.9 400 480 0 ";
+  EXPECT_EQ(collective(half + "12.9 400 480 0\n").code, "");
+  EXPECT_EQ(collective(half + "12.9 400 480 N/A\n").code, "");
+  const CollectiveVerdict wrong = collective(half + "12.9 400 480 3\n");
+  EXPECT_EQ(wrong.code, "wrong_results");
+  EXPECT_THAT(wrong.words, HasSubstr("16777216 bytes in place: 3 wrong elements"));
+  EXPECT_EQ(collective(half + "0 400 480 0\n").code, "wrong_results") << "no time";
+  EXPECT_EQ(collective(half + "12.9 400 100 0\n").code, "low_bandwidth");
+}
+
+TEST(Collectives, AFailureBeatsTheRows) {
+  const std::string good = "16777216 2 float sum -1 12.9 400 480 0 12.9 400 480 0\n";
+  EXPECT_EQ(collective(good + "# Out of bounds values : 0 OK\n").code, "");
+  for (const char* line :
+       {"# Out of bounds values : 2 FAILED", "gpu03: Test NCCL failure common.cu:958 'unhandled'",
+        "gpu03: Test CUDA failure common.cu:12 'out of memory'"}) {
+    const CollectiveVerdict failed = collective(good + line + "\n");
+    EXPECT_EQ(failed.code, "wrong_results") << line;
+    EXPECT_THAT(failed.words, HasSubstr(std::string("line 2: ") + line));
+    EXPECT_FALSE(failed.connected);
+    EXPECT_EQ(collective(line).code, "wrong_results") << "also without rows";
+  }
+}
+
+TEST(Collectives, WhatIsNoNumberIsNamedWithItsLine) {
+  for (const char* row :
+       {"8 2 float sum -1 12.9 400 inf 0", "8 2 float sum -1 12.9 400 nan 0",
+        "8 2 float sum -1 12.9 400 -1 0", "8 2 float sum -1 inf 400 1 0",
+        "8 2 float sum -1 12.9 400 1 -2", "8 2 float sum -1 12.9 400 1 0 12.9 400 inf 0",
+        "8 2 float sum -1 12.9 400 1 0 12.9 400 1 -1", "8 2 float sum -1 12.9 400 1 0 12.9"}) {
+    try {
+      collective(std::string("#\n") + row + "\n");
+      ADD_FAILURE() << row;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::config);
+      EXPECT_THAT(error.what(), HasSubstr("ar.txt:2: ")) << row;
+    }
+  }
+}
+
 // acceptance-02: right after a stress stage the machine is still busy.
 TEST(Acceptance, Acceptance02AnIdleCheckWaitsUntilSettledOrGivesUp) {
   const auto last_answer = [](const std::vector<double>& readings) {

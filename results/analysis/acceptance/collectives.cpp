@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -13,7 +14,7 @@ namespace dettax {
 namespace {
 
 // size count type redop root, then time algbw busbw wrong out of place and again in place
-constexpr size_t kFirstTime = 5, kFewest = 9;
+constexpr size_t kOutOfPlace = 5, kInPlace = 9, kOneHalf = 9, kBothHalves = 13;
 constexpr double kMicro = 1e-6, kGiga = 1e9;
 
 template <class T>
@@ -34,31 +35,57 @@ std::vector<std::string> columns_of(const std::string& line) {
   return columns;
 }
 
-CollectiveRow row_of(const std::vector<std::string>& columns, const std::string& where) {
-  const auto need = [&](size_t column) {
-    const auto value = number<double>(columns[column]);
-    if (!value || *value < 0)
-      throw Error(ErrorKind::config, fmt::format("{}: \"{}\" stands where a number is expected",
-                                                 where, columns[column]));
-    return *value;
-  };
-  if (columns.size() < kFewest)
-    throw Error(
-        ErrorKind::config,
-        fmt::format("{}: {} columns; size, count, type, redop, root, time, algbw, busbw and "
-                    "#wrong are expected",
-                    where, columns.size()));
+double amount(const std::string& text, const std::string& where) {
+  const auto value = number<double>(text);
+  if (!value || !std::isfinite(*value) || *value < 0)
+    throw Error(ErrorKind::config,
+                fmt::format("{}: \"{}\" stands where a number from 0 on is expected", where, text));
+  return *value;
+}
+
+CollectiveRow half_of(const std::vector<std::string>& columns, size_t first,
+                      const std::string& where) {
   CollectiveRow row;
-  row.message_bytes = need(0);
-  row.seconds = need(kFirstTime) * kMicro;
-  row.bus_bytes_per_second = need(kFirstTime + 2) * kGiga;
-  const std::string& wrong = columns[kFirstTime + 3];
+  row.message_bytes = amount(columns[0], where);
+  row.seconds = amount(columns[first], where) * kMicro;
+  row.bus_bytes_per_second = amount(columns[first + 2], where) * kGiga;
+  row.in_place = first == kInPlace;
+  const std::string& wrong = columns[first + 3];
   if (wrong == "N/A") return row;
   row.wrong = number<int64_t>(wrong);
-  if (!row.wrong)
+  if (!row.wrong || *row.wrong < 0)
     throw Error(ErrorKind::config,
                 fmt::format("{}: #wrong is \"{}\"; a count or N/A is expected", where, wrong));
   return row;
+}
+
+void add_rows(CollectiveTable& table, const std::vector<std::string>& columns,
+              const std::string& where) {
+  if (columns.size() != kOneHalf && columns.size() < kBothHalves)
+    throw Error(
+        ErrorKind::config,
+        fmt::format("{}: {} columns; size, count, type, redop, root, and time, algbw, busbw and "
+                    "#wrong out of place and again in place are expected",
+                    where, columns.size()));
+  table.rows.push_back(half_of(columns, kOutOfPlace, where));
+  if (columns.size() >= kBothHalves) table.rows.push_back(half_of(columns, kInPlace, where));
+}
+
+// As nccl-tests prints them: "Test NCCL failure common.cu:958 '...'", "Test failure common.cu:1006" and "# Out of bounds values : 2
+// FAILED".
+bool says_failure(const std::string& line) {
+  for (const char* words : {"NCCL failure", "CUDA failure", "Test failure"}) {
+    if (line.find(words) != std::string::npos) return true;
+  }
+  return line.find("Out of bounds values") != std::string::npos &&
+         line.find("FAILED") != std::string::npos;
+}
+
+std::string words_of(const CollectiveRow& row) {
+  return fmt::format("{} bytes {}: {}", row.message_bytes,
+                     row.in_place ? "in place" : "out of place",
+                     row.wrong.value_or(0) > 0 ? fmt::format("{} wrong elements", *row.wrong)
+                                               : std::string("no time"));
 }
 
 }  // namespace
@@ -69,15 +96,22 @@ CollectiveTable parse_collective_table(const std::string& text, const std::strin
   int line_number = 0;
   for (const std::string& line : split(text, '\n')) {
     ++line_number;
+    if (table.failure.empty() && says_failure(line))
+      table.failure = fmt::format("line {}: {}", line_number, trim(line));
     const std::vector<std::string> columns = columns_of(line);
     if (columns.empty() || !number<int64_t>(columns.front())) continue;
-    table.rows.push_back(row_of(columns, fmt::format("{}:{}", name, line_number)));
+    add_rows(table, columns, fmt::format("{}:{}", name, line_number));
   }
   return table;
 }
 
 CollectiveVerdict judge_collective(const CollectiveTable& table, const AcceptanceRules& rules) {
   CollectiveVerdict verdict;
+  if (!table.failure.empty()) {
+    verdict.code = "wrong_results";
+    verdict.words = fmt::format("{}: connectivity FAIL: {}", table.name, table.failure);
+    return verdict;
+  }
   if (table.rows.empty()) {
     verdict.code = "no_measurement";
     verdict.words = table.name + ": no row: nothing was measured";
@@ -88,15 +122,14 @@ CollectiveVerdict judge_collective(const CollectiveTable& table, const Acceptanc
   });
   if (bad != table.rows.end()) {
     verdict.code = "wrong_results";
-    verdict.words =
-        fmt::format("{}: connectivity FAIL: {} bytes: {}", table.name, bad->message_bytes,
-                    bad->seconds > 0 ? fmt::format("{} wrong elements", bad->wrong.value_or(0))
-                                     : std::string("no time"));
+    verdict.words = fmt::format("{}: connectivity FAIL: {}", table.name, words_of(*bad));
     return verdict;
   }
   verdict.connected = true;
   verdict.words = table.name + ": connectivity PASS";
-  const auto largest = std::ranges::max_element(table.rows, {}, &CollectiveRow::message_bytes);
+  const auto largest = std::ranges::max_element(table.rows, {}, [](const CollectiveRow& row) {
+    return std::pair(row.message_bytes, -row.bus_bytes_per_second);
+  });
   if (largest->message_bytes < rules.bandwidth_min_message_bytes) {
     verdict.words += fmt::format(
         ", bandwidth not measured (size below limit: {} at most, from {} on)",
