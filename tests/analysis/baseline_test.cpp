@@ -86,6 +86,44 @@ TEST(Baseline, ItIsReadAsItWasWritten) {
   EXPECT_THROW(parse_baseline(text.substr(0, text.size() / 2), "b.json"), Error);
 }
 
+TEST(Baseline, WhatIsWrongInItsFileIsNamedByItsKey) {
+  const std::string good = baseline_json(make_baseline(runs(4)));
+  const auto with = [&](const std::string& old, const std::string& fresh) {
+    std::string text = good;
+    const size_t at = text.find(old);
+    EXPECT_NE(at, text.npos) << old;
+    text.replace(at, old.size(), fresh);
+    try {
+      parse_baseline(text, "b.json");
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("taken");
+  };
+  EXPECT_EQ(with("\"count\": 4", "\"count\": 2.7"),
+            "b.json: rows[0].count: must be a whole number");
+  EXPECT_EQ(with("\"count\": 4", "\"count\": 1"),
+            "b.json: rows[0].count: at least 2 runs are expected");
+  EXPECT_EQ(with("\"count\": 4", "\"count\": 4, \"often\": 1"),
+            "b.json: rows[0].often: is no key of a baseline");
+  EXPECT_EQ(with("\"platform\"", "\"platfrom\""), "b.json: platform: is missing");
+  EXPECT_EQ(with("{", "{\"extra\": 1,"), "b.json: extra: is no key of a baseline");
+  EXPECT_EQ(with("\"arm\": \"", "\"arm\": 3, \"was\": \""),
+            "b.json: rows[0].arm: must be a string");
+  EXPECT_EQ(with("\"schema_version\": 1", "\"schema_version\": 2"),
+            "b.json: schema_version: is 2; this program reads 1");
+  EXPECT_THAT(with("{", "{{"), HasSubstr("b.json:1: is not whole JSON"));
+  EXPECT_EQ(with("\"rows\": [", "\"rows\": {}, \"were\": ["),
+            "b.json: were: is no key of a baseline");
+  const std::string empty = good.substr(0, good.find("\"rows\"")) + "\"rows\": {}}";
+  try {
+    parse_baseline(empty, "b.json");
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "b.json: rows: must be a list of rows");
+  }
+}
+
 TEST(Baseline, AcceptanceJudgesThroughputAgainstIt) {
   const Baseline baseline = make_baseline(runs(6));
   AcceptanceContext context;

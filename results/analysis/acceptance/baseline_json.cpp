@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "harness/base/error.h"
@@ -10,18 +14,89 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kSchemaVersion = 1;
 
-BaselineRow read_row(const Json& json) {
+[[noreturn]] void fail(const std::string& where, const std::string& what) {
+  throw Error(ErrorKind::config, where + ": " + what);
+}
+
+// An object of which every key is asked for once.
+class Reader {
+ public:
+  // `where` names file and key so far, to its last sign.
+  Reader(const Json& json, std::string where) : json_(json), where_(std::move(where)) {}
+
+  std::string path(const std::string& key) const { return where_ + key; }
+  const Json& need(const std::string& key) {
+    const auto found = json_.find(key);
+    if (found == json_.end()) fail(path(key), "is missing");
+    seen_.insert(key);
+    return *found;
+  }
+  void operator()(const char* key, std::string& value) { value = text(need(key), path(key)); }
+  void operator()(const char* key, double& value) {
+    const Json& found = need(key);
+    if (!found.is_number()) fail(path(key), "must be a number");
+    value = found.get<double>();
+  }
+  void operator()(const char* key, int64_t& value) {
+    const Json& found = need(key);
+    if (!found.is_number_integer()) fail(path(key), "must be a whole number");
+    value = found.get<int64_t>();
+  }
+  void operator()(const char* key, std::vector<std::string>& values) {
+    const Json& found = need(key);
+    if (!found.is_array()) fail(path(key), "must be a list");
+    for (const Json& one : found)
+      values.push_back(text(one, fmt::format("{}[{}]", path(key), values.size())));
+  }
+  void operator()(const char* key, std::map<std::string, std::string>& values) {
+    const Json& found = need(key);
+    if (!found.is_object()) fail(path(key), "must be an object");
+    for (const auto& [name, one] : found.items()) values[name] = text(one, path(key) + "." + name);
+  }
+  void finish() const {
+    for (const auto& [key, unused] : json_.items()) {
+      if (!seen_.contains(key)) fail(path(key), "is no key of a baseline");
+    }
+  }
+
+ private:
+  static std::string text(const Json& json, const std::string& where) {
+    if (!json.is_string()) fail(where, "must be a string");
+    return json.get<std::string>();
+  }
+
+  const Json& json_;
+  std::string where_;
+  std::set<std::string, std::less<>> seen_;
+};
+
+BaselineRow read_row(const Json& json, const std::string& where) {
+  if (!json.is_object()) fail(where, "must be an object");
+  Reader read(json, where + ".");
   BaselineRow row;
-  json.at("case_id").get_to(row.case_id);
-  json.at("arm").get_to(row.arm);
-  json.at("quantity").get_to(row.quantity);
-  json.at("log_mean").get_to(row.log_mean);
-  json.at("log_spread").get_to(row.log_spread);
-  json.at("count").get_to(row.count);
-  if (row.count < 2) throw Error(ErrorKind::config, "rows.count: at least 2 runs are expected");
-  if (!(row.log_spread >= 0))
-    throw Error(ErrorKind::config, "rows.log_spread: at least 0 is expected");
+  read("case_id", row.case_id);
+  read("arm", row.arm);
+  read("quantity", row.quantity);
+  read("log_mean", row.log_mean);
+  read("log_spread", row.log_spread);
+  read("count", row.count);
+  read.finish();
+  if (row.count < 2) fail(read.path("count"), "at least 2 runs are expected");
+  if (!(row.log_spread >= 0)) fail(read.path("log_spread"), "at least 0 is expected");
   return row;
+}
+
+Json parse(const std::string& text, const std::string& name) {
+  try {
+    return Json::parse(text);
+  } catch (const nlohmann::json::parse_error& fault) {
+    const size_t end = std::min(fault.byte, text.size());
+    const auto line =
+        1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(end), '\n');
+    fail(fmt::format("{}:{}", name, line), "is not whole JSON; was it cut off or edited?");
+  } catch (const nlohmann::json::exception&) {
+    fail(name, "is not whole JSON: it holds a number too large to read");
+  }
 }
 
 }  // namespace
@@ -46,22 +121,24 @@ std::string baseline_json(const Baseline& baseline) {
 }
 
 Baseline parse_baseline(const std::string& text, const std::string& name) {
-  try {
-    const Json json = Json::parse(text);
-    if (json.at("schema_version") != kSchemaVersion)
-      throw Error(ErrorKind::config, "schema_version: 1 is expected");
-    Baseline baseline;
-    json.at("platform").get_to(baseline.platform);
-    json.at("provenance").get_to(baseline.provenance);
-    json.at("cases").get_to(baseline.cases);
-    json.at("runs").get_to(baseline.runs);
-    for (const Json& row : json.at("rows")) baseline.rows.push_back(read_row(row));
-    return baseline;
-  } catch (const Json::exception& fault) {
-    throw Error(ErrorKind::config, name + ": is no baseline: " + fault.what());
-  } catch (const Error& fault) {
-    throw Error(ErrorKind::config, name + ": " + fault.what());
-  }
+  const Json json = parse(text, name);
+  if (!json.is_object()) fail(name, "is no baseline: an object is expected");
+  Reader read(json, name + ": ");
+  if (const Json& version = read.need("schema_version"); version != kSchemaVersion)
+    fail(read.path("schema_version"),
+         fmt::format("is {}; this program reads {}", version.dump(), kSchemaVersion));
+  Baseline baseline;
+  read("platform", baseline.platform);
+  read("provenance", baseline.provenance);
+  read("cases", baseline.cases);
+  read("runs", baseline.runs);
+  const Json& rows = read.need("rows");
+  read.finish();
+  if (!rows.is_array() || rows.empty()) fail(read.path("rows"), "must be a list of rows");
+  for (const Json& row : rows)
+    baseline.rows.push_back(
+        read_row(row, fmt::format("{}[{}]", read.path("rows"), baseline.rows.size())));
+  return baseline;
 }
 
 }  // namespace dettax
