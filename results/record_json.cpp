@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "harness/base/text.h"
 #include "results/reason.h"
 #include "results/record_fields.h"
 #include "results/run_folder.h"
@@ -207,8 +208,22 @@ Json parse(const std::string& text, const std::string& name) {
   }
 }
 
+const ReasonInfo& known_reason(const std::string& code, const std::string& where) {
+  std::vector<std::string> known;
+  for (const ReasonInfo& one : reason_table()) {
+    if (one.code == code) return one;
+    known.emplace_back(one.code);
+  }
+  throw Error(ErrorKind::config,
+              where + ": there is no reason code '" + code + "'" + did_you_mean(code, known));
+}
+
 void check(const Record& record, const std::string& name) {
-  const ReasonInfo& info = reason_info(record.verdict.reason_code);
+  for (size_t i = 0; i < record.arms.size(); ++i) {
+    const std::string& code = record.arms[i].failure_code;
+    if (!code.empty()) known_reason(code, name + ": arms[" + std::to_string(i) + "].failure_code");
+  }
+  const ReasonInfo& info = known_reason(record.verdict.reason_code, name + ": verdict.reason_code");
   if (info.status != record.verdict.status ||
       static_cast<int>(info.exit_code) != record.verdict.exit_code) {
     throw Error(ErrorKind::config, name + ": verdict: reason_code " + std::string(info.code) +

@@ -33,6 +33,20 @@ TEST(RecordJson, WrittenAndReadIsTheSame) {
   EXPECT_EQ(to_json(parse_record(json, "case.json")), json);
 }
 
+TEST(RecordJson, AnUnknownReasonCodeIsNamedByFileAndKey) {
+  Record record = sample_record();
+  record.verdict.reason_code = "within_limits";
+  EXPECT_EQ(complaint(to_json(record)),
+            "case.json: verdict.reason_code: there is no reason code 'within_limits'; did you mean "
+            "\"within_limit\"?");
+  record = sample_record();
+  record.arms[1].failure_code = "hanged_up_on";
+  EXPECT_THAT(complaint(to_json(record)),
+              testing::StartsWith("case.json: arms[1].failure_code: there is no reason code "));
+  record.arms[1].failure_code = "hang";
+  EXPECT_EQ(complaint(to_json(record)), "");
+}
+
 TEST(RecordJson, KeepsEveryBitOfANumber) {
   Record record = sample_record();
   record.arms[0].blocks[0].step_time_seconds[0][0] = std::nextafter(0.1, 1.0);
