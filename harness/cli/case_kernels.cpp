@@ -2,7 +2,6 @@
 
 #include <filesystem>
 #include <map>
-#include <numeric>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -87,12 +86,35 @@ void require_kernel_programs() {
 
 std::string shape_argument(const Case& planned) {
   const Model& model = planned.model;
-  const int64_t keys = model.key_value_heads * model.head_width;
-  const int64_t up = model.ffn_width * (model.activation == Activation::swiglu ? 2 : 1);
-  return fmt::format("--shape={},{},{},{},{},{},{},{},{},{},{}", kShape, planned.batch.micro,
-                     planned.batch.sequence_length, model.width, std::gcd(model.heads, model.width),
-                     model.layers, model.padded_vocabulary(), parameter_count(model),
-                     model.heads * model.head_width + 2 * keys, model.ffn_width, up);
+  std::string text = fmt::format("--shape={}", kShape);
+  // What is 0 is the program's default.
+  const auto add = [&](const char* key, int64_t value) {
+    if (value != 0) text += fmt::format(",{}={}", key, value);
+  };
+  add("samples", planned.batch.micro);
+  add("tokens", planned.batch.sequence_length);
+  add("width", model.width);
+  add("heads", model.heads);
+  add("layers", model.layers);
+  add("vocabulary", model.padded_vocabulary());
+  add("parameters", parameter_count(model));
+  add("key_value_heads", model.key_value_heads);
+  add("head_width", model.head_width);
+  add("ffn_width", model.ffn_width);
+  add("rms_norm", model.norm == NormKind::rms_norm ? 1 : 0);
+  add("swiglu", model.activation == Activation::swiglu ? 1 : 0);
+  add("rope", model.position == Position::rope ? 1 : 0);
+  add("drops_out", model.dropout > 0 ? 1 : 0);
+  add("recomputes_cheap", planned.layout.recompute == Recompute::selective ? 1 : 0);
+  add("recomputes_all", planned.layout.recompute == Recompute::full ? 1 : 0);
+  add("micro_batches", planned.micro_batches());
+  if (!model.moe) return text;
+  add("expert_layers", expert_layers(model));
+  add("experts", model.moe->experts);
+  add("choices", model.moe->top_k);
+  add("expert_width", model.moe->expert_width);
+  add("shared_width", model.moe->shared_experts * model.moe->expert_width);
+  return text;
 }
 
 std::string collective_filter(const Case& planned) {

@@ -6,22 +6,21 @@ namespace dettax {
 namespace {
 
 double score_scale(const StepShape& s) {
-  const int64_t head_width = s.width / s.heads;
-  return 1 / std::sqrt(static_cast<double>(head_width));
+  return 1 / std::sqrt(static_cast<double>(s.head_columns()));
 }
 
 // Products that causality leaves: half of the square and half of its diagonal.
 double attention_flops(const StepShape& s, int products) {
   return static_cast<double>(products) * static_cast<double>(s.samples * s.tokens) *
-         static_cast<double>(s.tokens + 1) * static_cast<double>(s.width);
+         static_cast<double>(s.tokens + 1) * static_cast<double>(s.attention_width());
 }
 
 struct Forward {
   std::shared_ptr<Cold> qkv, out, sums;
 
   explicit Forward(const StepShape& s)
-      : qkv(cold(s.rows(), 3 * s.width)),
-        out(cold(s.rows(), s.width)),
+      : qkv(cold(s.rows(), s.qkv_width())),
+        out(cold(s.rows(), s.attention_width())),
         sums(warm(s.samples * s.heads, s.tokens)) {}
   void run(CpuOps& ops, const StepShape& s) const {
     ops.attention_forward({.out = out->next(),
@@ -29,7 +28,7 @@ struct Forward {
                            .qkv = qkv->next(),
                            .samples = s.samples,
                            .heads = s.heads,
-                           .key_value_heads = s.heads,
+                           .key_value_heads = s.key_heads(),
                            .scale = score_scale(s)});
   }
 };
@@ -37,16 +36,18 @@ struct Forward {
 }  // namespace
 
 void add_attention(const StepShape& s) {
-  const int64_t bytes = 4 * s.rows() * s.width;
+  const StepCalls calls(s);
+  const int64_t bytes = 4 * s.rows() * (s.qkv_width() + s.attention_width());
   add_benchmark("attention_forward/" + s.model, [=](CpuOps& ops, const SumOrder&) {
     const Forward forward(s);
-    return Work{[=, &ops] { forward.run(ops, s); }, 4 * bytes, s.layers, attention_flops(s, 2)};
+    return Work{[=, &ops] { forward.run(ops, s); }, bytes, calls.attention_forward,
+                attention_flops(s, 2)};
   });
   add_arrival_and_ordered("attention_backward/" + s.model, [=](CpuOps& ops, const SumOrder& sum) {
     const Forward forward(s);
     forward.run(ops, s);
-    auto dqkv = cold(s.rows(), 3 * s.width);
-    auto dout = cold(s.rows(), s.width);
+    auto dqkv = cold(s.rows(), s.qkv_width());
+    auto dout = cold(s.rows(), s.attention_width());
     return Work{[=, &ops] {
                   ops.attention_backward({.dqkv = dqkv->next(),
                                           .dout = dout->next(),
@@ -55,11 +56,11 @@ void add_attention(const StepShape& s) {
                                           .qkv = forward.qkv->next(),
                                           .samples = s.samples,
                                           .heads = s.heads,
-                                          .key_value_heads = s.heads,
+                                          .key_value_heads = s.key_heads(),
                                           .scale = score_scale(s),
                                           .sum = sum});
                 },
-                8 * bytes, s.layers, attention_flops(s, 5)};
+                2 * bytes, calls.attention_backward, attention_flops(s, 5)};
   });
 }
 

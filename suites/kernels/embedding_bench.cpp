@@ -3,6 +3,8 @@
 namespace dettax {
 
 void add_embedding(const StepShape& s) {
+  const int64_t calls = StepCalls(s).ends;
+  const bool learned = !s.of_case || !s.rope;
   const int64_t bytes = 4 * s.rows() * s.width;
   add_benchmark("embedding_forward/" + s.model, [=](CpuOps& ops, const SumOrder&) {
     auto ids = zipf_ids(s);
@@ -13,10 +15,10 @@ void add_embedding(const StepShape& s) {
                   ops.embedding_forward({.y = y->next(),
                                          .tokens = tensor(*ids),
                                          .table = table->next(),
-                                         .position_table = positions->next(),
+                                         .position_table = learned ? positions->next() : Tensor{},
                                          .samples = s.samples});
                 },
-                2 * bytes};
+                2 * bytes, calls};
   });
   for (const bool generic : {false, true}) {
     const MakeWork backward = [=](CpuOps& ops, const SumOrder& sum) {
@@ -24,16 +26,17 @@ void add_embedding(const StepShape& s) {
       auto table = cold(s.vocabulary, s.width);
       auto positions = cold(s.tokens, s.width);
       auto dy = cold(s.rows(), s.width);
-      return Work{[=, &ops] {
-                    ops.embedding_backward({.dtable = table->next(),
-                                            .dposition_table = positions->next(),
-                                            .dy = dy->next(),
-                                            .tokens = tensor(*ids),
-                                            .samples = s.samples,
-                                            .sum = sum,
-                                            .generic = generic});
-                  },
-                  3 * bytes};
+      return Work{
+          [=, &ops] {
+            ops.embedding_backward({.dtable = table->next(),
+                                    .dposition_table = learned ? positions->next() : Tensor{},
+                                    .dy = dy->next(),
+                                    .tokens = tensor(*ids),
+                                    .samples = s.samples,
+                                    .sum = sum,
+                                    .generic = generic});
+          },
+          3 * bytes, calls};
     };
     const std::string name = "embedding_backward/" + s.model;
     if (generic) {

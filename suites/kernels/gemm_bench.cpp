@@ -283,22 +283,11 @@ std::string name_of(const Variant& v, const std::string& model, const Shape& s) 
 }  // namespace
 
 void add_linear_benchmarks(const StepShape& step) {
-  std::vector<Shape> shapes;
-  const auto add = [&](int64_t inputs, int64_t outputs, int64_t calls) {
-    for (Shape& shape : shapes) {
-      if (shape.inputs != inputs || shape.outputs != outputs) continue;
-      shape.calls += calls;
-      return;
-    }
-    shapes.push_back({step.model, step.rows(), inputs, outputs, step.samples, calls});
-  };
-  add(step.width, step.qkv_width, step.layers);
-  add(step.width, step.width, step.layers);
-  add(step.width, step.up_width, step.layers);
-  add(step.ffn_width, step.width, step.layers);
-  add(step.width, step.vocabulary, 1);
   for (const Variant& v : kVariants) {
-    for (const Shape& s : shapes) {
+    for (const LinearCalls& one : linear_calls(step)) {
+      const Shape s{step.model,   step.rows(),
+                    one.inputs,   one.outputs,
+                    step.samples, v.product == Product::forward ? one.forward : one.backward};
       benchmark::RegisterBenchmark(name_of(v, "/" + s.model, s).c_str(),
                                    [s, v](benchmark::State& state) {
                                      measure_alone(state, s, v.product, v.order, v.dynamic);

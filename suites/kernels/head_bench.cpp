@@ -70,11 +70,13 @@ void add_head(const StepShape& s) {
   add_variants("head_fused/" + s.model, [=](CpuOps& ops, const SumOrder& sum) {
     Work work = fused(ops, s, sum);
     work.flops = flops;
+    work.calls = StepCalls(s).ends;
     return work;
   });
   add_benchmark("head_separate/" + s.model + "/ordered", [=](CpuOps& ops, const SumOrder&) {
     Work work = one_after_the_other(ops, s);
     work.flops = flops;
+    work.calls = StepCalls(s).ends;
     return work;
   });
 }

@@ -17,7 +17,7 @@ void add_loss(const StepShape& s) {
                                                      .gradient_scale = 1,
                                                      .generic = generic});
                                 },
-                                8 * s.rows() * s.vocabulary};
+                                8 * s.rows() * s.vocabulary, StepCalls(s).ends};
                   });
   }
   add_variants("sum_scalar/" + s.model, [=](CpuOps& ops, const SumOrder& sum) {
@@ -29,7 +29,7 @@ void add_loss(const StepShape& s) {
                                   .samples = s.samples,
                                   .sum = sum});
                 },
-                4 * s.rows()};
+                4 * s.rows(), StepCalls(s).ends};
   });
 }
 

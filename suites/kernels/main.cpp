@@ -1,5 +1,3 @@
-#include <array>
-#include <charconv>
 #include <cstdio>
 #include <string>
 #include <string_view>
@@ -15,28 +13,7 @@ namespace {
 
 constexpr std::string_view kFlag = "--shape=";
 constexpr const char* kForm =
-    "NAME,samples,tokens,width,heads,layers,vocabulary,parameters,qkv_width,ffn_width,up_width";
-
-// False if it is of another form.
-bool parse_shape(std::string_view text, StepShape& shape) {
-  std::array<int64_t, 10> numbers{};
-  const size_t name = text.find(',');
-  if (name == 0 || name == std::string_view::npos) return false;
-  shape.model = std::string(text.substr(0, name));
-  const char* at = text.data() + name;
-  const char* const end = text.data() + text.size();
-  for (int64_t& number : numbers) {
-    if (at == end || *at != ',') return false;
-    const auto [rest, fault] = std::from_chars(at + 1, end, number);
-    if (fault != std::errc() || number < 1) return false;
-    at = rest;
-  }
-  const auto& [samples, tokens, width, heads, layers, vocabulary, parameters, qkv, ffn, up] =
-      numbers;
-  shape = {shape.model, samples,    tokens, width, heads, layers,
-           vocabulary,  parameters, qkv,    ffn,   up};
-  return at == end && width % heads == 0;
-}
+    "NAME,samples=N,tokens=N,width=N,heads=N,layers=N,vocabulary=N,parameters=N,...";
 
 int run(int argc, char** argv) {
   std::vector<StepShape> asked;
@@ -45,8 +22,10 @@ int run(int argc, char** argv) {
     const std::string_view argument = argv[i];
     if (!argument.starts_with(kFlag)) {
       rest.push_back(argv[i]);
-    } else if (!parse_shape(argument.substr(kFlag.size()), asked.emplace_back())) {
-      std::fprintf(stderr, "kernel_bench: %s: is not %s, whole numbers from 1 on\n", argv[i],
+    } else if (const auto shape = parse_step_shape(argument.substr(kFlag.size()))) {
+      asked.push_back(*shape);
+    } else {
+      std::fprintf(stderr, "kernel_bench: %s: is no %s of suites/kernels/step_shape.h\n", argv[i],
                    kForm);
       return 2;
     }

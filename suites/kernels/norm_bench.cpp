@@ -24,7 +24,7 @@ void add_forward(const StepShape& s, Norm kind, const std::string& name) {
                                     .beta = layer ? parameters->next() : Tensor{},
                                     .kind = kind});
                 },
-                8 * s.rows() * s.width, 2 * s.layers + 1};
+                8 * s.rows() * s.width, StepCalls(s).norm_forward};
   });
 }
 
@@ -50,7 +50,7 @@ void add_backward(const StepShape& s, Norm kind, const std::string& name) {
                                      .samples = s.samples,
                                      .sum = sum});
                 },
-                16 * s.rows() * s.width, 2 * s.layers + 1};
+                16 * s.rows() * s.width, StepCalls(s).norm_backward};
   });
 }
 
@@ -58,6 +58,7 @@ void add_backward(const StepShape& s, Norm kind, const std::string& name) {
 
 void add_norm(const StepShape& s) {
   for (const Norm kind : {Norm::layer, Norm::rms}) {
+    if (s.of_case && s.rms_norm != (kind == Norm::rms)) continue;
     const std::string name = kind == Norm::layer ? "layer_norm" : "rms_norm";
     add_forward(s, kind, name);
     add_backward(s, kind, name);

@@ -6,19 +6,13 @@
 #include <vector>
 
 #include "harness/device/cpu/cpu_ops.h"
+#include "suites/kernels/step_shape.h"
 
 // Benchmarks of the operations of the CPU other than the products of linear layers, variants side by
 // side, in the shapes of the step benchmarks. Tensors are taken in turn from copies that together do
 // not fit the caches, as in a step. The counter `calls` is how often a step makes the call: calls times
 // time is its share.
 namespace dettax {
-
-struct StepShape {
-  std::string model;
-  int64_t samples, tokens, width, heads, layers, vocabulary, parameters;
-  int64_t qkv_width = 0, ffn_width = 0, up_width = 0;  // of the linear layers; 0: not told
-  int64_t rows() const { return samples * tokens; }
-};
 
 // A tensor of which next() gives another copy each time.
 class Cold {
@@ -39,11 +33,11 @@ std::shared_ptr<std::vector<int32_t>> zipf_ids(const StepShape& s);
 Tensor tensor(std::vector<int32_t>& ids);
 
 // What a benchmark runs: one call, its bytes (read and written, each once) and floating-point
-// operations, if these say more, and how many calls a step makes.
+// operations, if these say more, and how many calls a step makes (0: not told).
 struct Work {
   std::function<void()> call;
   int64_t bytes = 0;
-  int64_t calls = 1;
+  int64_t calls = 0;
   double flops = 0;
 };
 using MakeWork = std::function<Work(CpuOps& ops, const SumOrder& sum)>;

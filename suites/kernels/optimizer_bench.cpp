@@ -20,7 +20,7 @@ void add_optimizer(const StepShape& s) {
                              .epsilon = 1e-8,
                              .weight_decay = 0.1});
                 },
-                28 * s.parameters};
+                28 * s.parameters, StepCalls(s).once};
   });
   add_variants("sum_of_squares/" + s.model, [=](CpuOps& ops, const SumOrder& sum) {
     auto g = cold(1, s.parameters);
@@ -28,8 +28,9 @@ void add_optimizer(const StepShape& s) {
     return Work{[=, &ops] {
                   ops.sum_of_squares({.result = result->next(), .values = g->next(), .sum = sum});
                 },
-                4 * s.parameters};
+                4 * s.parameters, StepCalls(s).once};
   });
+  if (s.of_case) return;  // no step fills as many
   add_benchmark("fill_bytes/" + s.model, [=](CpuOps& ops, const SumOrder&) {
     auto g = cold(1, s.parameters);
     return Work{[=, &ops] { ops.fill_bytes(g->next(), 0); }, 4 * s.parameters};
