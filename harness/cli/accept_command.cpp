@@ -94,6 +94,18 @@ void require_devices(int64_t expected) {
                           node_name(), found));
 }
 
+// Cases of which the run has no record yet.
+std::vector<std::string> cases_to_measure(const RunOptions& options, const Suite& suite) {
+  std::optional<RunFolder> resumed;
+  if (!options.resume.empty()) resumed = folder_to_measure(options, suite);
+  std::vector<std::string> names;
+  for (const Case& one : suite.cases) {
+    const auto record = resumed ? resumed->record(one.id()) : std::nullopt;
+    if (!record || record->verdict.reason_code == "incomplete") names.push_back(one.id());
+  }
+  return names;
+}
+
 std::vector<Record> with_nodes(const std::vector<Record>& records, const Acceptance& acceptance) {
   std::vector<Record> all = acceptance_records(acceptance);
   all.insert(all.end(), records.begin(), records.end());
@@ -157,7 +169,9 @@ class AcceptCommand : public Command {
   void check_judge() const;
   ExitCode judge_runs(const AcceptanceRules& rules, const Streams& streams) const;
   ExitCode measure(const AcceptanceRules& rules, const Streams& streams);
-  Suite planned(AcceptanceContext& context, std::optional<double> budget_seconds) const;
+  Suite planned(RunNotes& notes, std::optional<double> budget_seconds) const;
+  std::vector<NamedFile> outputs() const;
+  std::vector<NamedFile> inputs() const;
   Acceptance judge(const std::vector<AcceptanceInput>& inputs, const AcceptanceRules& rules,
                    AcceptanceContext context) const;
   ExitCode finish(const std::vector<AcceptanceInput>& inputs, const Acceptance& acceptance,
@@ -193,7 +207,8 @@ void AcceptCommand::check_judge() const {
   if (accept_.judged.empty()) return;
   const bool runs = !run_.suite.empty() || !run_.config.empty() || !run_.resume.empty() ||
                     !run_.budget.empty() || !run_.output_folder.empty() || run_.list ||
-                    run_.dry_run || run_.dump_config || accept_.devices || changes_suite(run_);
+                    run_.dry_run || run_.dump_config || run_.kernels || accept_.devices ||
+                    changes_suite(run_) || any_given(run_.launch);
   if (runs)
     throw Error(ErrorKind::usage,
                 "--judge runs nothing: give neither a suite nor settings of a run with it");
@@ -231,62 +246,83 @@ ExitCode AcceptCommand::finish(const std::vector<AcceptanceInput>& inputs,
     if (!file.empty())
       write_export(format, file, run_.exports.strict, has_nodes(format) ? all : records, streams);
   }
-  write_acceptance(streams.out, acceptance,
-                   {use_colour(run_.colour, STDOUT_FILENO), terminal_width(STDOUT_FILENO)});
+  if (!any_on_standard_output(outputs())) {
+    write_acceptance(streams.out, acceptance,
+                     {use_colour(run_.colour, STDOUT_FILENO), terminal_width(STDOUT_FILENO)});
+  }
   if (accept_.drain) drain(acceptance, streams);
   return acceptance.exit_code;
 }
 
 ExitCode AcceptCommand::judge_runs(const AcceptanceRules& rules, const Streams& streams) const {
   std::vector<AcceptanceInput> inputs;
-  for (const RunFolder& folder : find_runs(accept_.judged)) {
+  const std::vector<RunFolder> folders = find_runs(accept_.judged);
+  for (const RunFolder& folder : folders) {
     for (AcceptanceInput& input : acceptance_inputs(folder)) inputs.push_back(std::move(input));
   }
-  return finish(inputs, judge(inputs, rules, {}), {}, streams);
+  return finish(inputs, judge(inputs, rules, recorded_context(folders)), {}, streams);
 }
 
 // The suite, of which a budget may take a part.
-Suite AcceptCommand::planned(AcceptanceContext& context,
-                             std::optional<double> budget_seconds) const {
+Suite AcceptCommand::planned(RunNotes& notes, std::optional<double> budget_seconds) const {
   Suite suite = suite_to_measure(run_);
   if (!budget_seconds || !run_.resume.empty()) return suite;
   const CellChoice choice = choose_cells(suite, *budget_seconds);
   if (!choice.left_out.empty()) {
     std::vector<std::string> names;
     for (const size_t i : choice.left_out) names.push_back(suite.cases[i].id());
-    context.notes.push_back(fmt::format("the budget of {} left out {} of {} cases: {}", run_.budget,
-                                        names.size(), suite.cases.size(), join(names, ", ")));
+    notes.notes.push_back(fmt::format("the budget of {} left out {} of {} cases: {}", run_.budget,
+                                      names.size(), suite.cases.size(), join(names, ", ")));
   }
   return with_cells(suite, choice);
+}
+
+std::vector<NamedFile> AcceptCommand::outputs() const {
+  std::vector<NamedFile> files = files_of(run_.exports);
+  files.push_back({"--verdict", accept_.verdict_file});
+  return files;
+}
+
+std::vector<NamedFile> AcceptCommand::inputs() const {
+  std::vector<NamedFile> files = files_read(run_);
+  files.push_back({"the rules", accept_.rules});
+  files.push_back({"the baseline", accept_.baseline});
+  for (const std::string& file : accept_.collectives) files.push_back({"the collectives", file});
+  return files;
 }
 
 ExitCode AcceptCommand::measure(const AcceptanceRules& rules, const Streams& streams) {
   if (run_.suite.empty() && run_.config.empty() && run_.resume.empty()) run_.suite = kSuite;
   std::optional<double> budget_seconds;
   if (!run_.budget.empty()) budget_seconds = parse_duration("--budget", run_.budget);
-  AcceptanceContext context;
-  const Suite suite = planned(context, budget_seconds);
+  RunNotes notes;
+  const Suite suite = planned(notes, budget_seconds);
   check_launcher(suite.launch);
   if (run_.dump_config) {
     streams.out << dump_suite(suite);
     return ExitCode::pass;
   }
   if (run_.list || run_.dry_run) {
-    for (const std::string& note : context.notes) streams.out << "note: " << note << '\n';
+    for (const std::string& note : notes.notes) streams.out << "note: " << note << '\n';
     const size_t runs = write_plan(streams.out, suite, available_memory_bytes(), available_cores());
     return runs == 0 ? ExitCode::skipped : ExitCode::pass;
   }
   if (rules.devices_per_node > 0) require_devices(rules.devices_per_node);
-  const IdleStage idle = wait_until_idle(rules);
-  context.not_idle = idle.not_idle;
-  std::vector<std::string> stages = {idle.note};
-  for (const Case& one : suite.cases) stages.push_back(one.id());
-  context.notes.push_back("stages in their order: " + join(stages, ", "));
+  // Of a run that is resumed the stages are those that are left; without any, nothing is to be said that it does not say itself.
+  const std::vector<std::string> cases = cases_to_measure(run_, suite);
+  if (!cases.empty()) {
+    const IdleStage idle = wait_until_idle(rules);
+    notes.not_idle = idle.not_idle;
+    notes.notes.push_back(
+        fmt::format("stages in their order: {}, {}", idle.note, join(cases, ", ")));
+  }
   RunFolder folder = folder_to_measure(run_, suite);
-  const MeasuredSuite done = measure_suite(suite, folder, run_, budget_seconds, "accept", streams);
+  const MeasuredSuite done =
+      measure_suite(suite, folder, run_, budget_seconds, "accept", streams, notes);
   // Of the folder, so that what an interruption left out is incomplete and what it finished counts.
   const std::vector<AcceptanceInput> inputs = acceptance_inputs(folder);
-  const ExitCode code = finish(inputs, judge(inputs, rules, context), folder.path(), streams);
+  const ExitCode code =
+      finish(inputs, judge(inputs, rules, recorded_context({folder})), folder.path(), streams);
   return done.signal ? exit_code_of_signal(*done.signal) : code;
 }
 
@@ -295,7 +331,7 @@ ExitCode AcceptCommand::run(const Streams& streams) {
   require_single_start();
   check_judge();
   require_writable(run_.exports);
-  require_other_files(run_.exports, run_.suite);
+  require_other_files(outputs(), inputs());
   if (run_.kernels) require_kernel_programs();
   if (!accept_.verdict_file.empty()) require_writable("--verdict", accept_.verdict_file);
   const AcceptanceRules rules = this->rules();

@@ -66,6 +66,7 @@ class AttributeCommand : public Command {
                   "--unprofiled-fast and --unprofiled-det: both are needed, or neither");
     if (unprofiled_fast_) options_.unprofiled = {*unprofiled_fast_, *unprofiled_deterministic_};
     if (!json_file_.empty()) require_writable("--json", json_file_);
+    require_other_files({{"--json", json_file_}}, {{"FAST", fast_}, {"DET", deterministic_}});
     const Attribution attribution =
         attribute(read_traces(fast_, import_), read_traces(deterministic_, import_), options_);
     if (json_file_ == "-") {

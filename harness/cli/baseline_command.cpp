@@ -42,7 +42,8 @@ class BaselineCommand : public Command {
     options.positional("record|check", action_, "what to do", true);
     options.positionals("RUN", runs_, "run folders, folders of them, or latest");
     options.text("--baseline", "FILE", file_,
-                 "the baseline (results/baselines/<platform>.json of the runs' own platform)");
+                 "the baseline (results/baselines/<platform>.json of the runs' own platform); "
+                 "- for standard output");
     options.text("--rules", "NAME", rules_,
                  "rules with its tolerances: a name of configs/acceptance or a file");
     options.flag("--force", force_, "check although machine, software or settings differ");
@@ -52,6 +53,8 @@ class BaselineCommand : public Command {
     if (action_ != "record" && action_ != "check")
       throw Error(ErrorKind::usage,
                   fmt::format("baseline {}: record or check is expected", action_));
+    if (action_ == "check" && file_ == "-")
+      throw Error(ErrorKind::usage, "baseline check --baseline -: a file is expected");
     const std::vector<Record> records = records_of(runs_);
     return action_ == "record" ? record(records, streams) : check(records, streams);
   }
@@ -63,6 +66,10 @@ class BaselineCommand : public Command {
 
   ExitCode record(const std::vector<Record>& records, const Streams& streams) const {
     const Baseline baseline = make_baseline(records);
+    if (file_ == "-") {
+      streams.out << baseline_json(baseline);
+      return ExitCode::pass;
+    }
     const fs::path path = path_for(baseline.platform);
     std::error_code error;
     if (path.has_parent_path()) fs::create_directories(path.parent_path(), error);

@@ -12,6 +12,7 @@
 
 #include "harness/base/error.h"
 #include "harness/cli/command.h"
+#include "harness/cli/export_options.h"
 #include "harness/cli/run_path.h"
 #include "harness/evidence/ledger_diff.h"
 #include "results/run_folder.h"
@@ -133,6 +134,8 @@ ExitCode DiffCommand::run(const Streams& streams) {
                 fmt::format("diff: {} and {}: two ledger files or two runs are expected", a_, b_));
   if (files && !(arm_.empty() && case_.empty()))
     throw Error(ErrorKind::usage, "diff: --arm and --case choose among the ledgers of two runs");
+  if (!json_.empty()) require_writable("--json", json_);
+  require_other_files({{"--json", json_}}, {{"A", a_}, {"B", b_}});
   ExitCode missing = ExitCode::pass;
   std::vector<LedgerDiff> diffs;
   if (files) {

@@ -36,6 +36,7 @@ class ExportCommand : public Command {
     if (!any_file(options_))
       throw Error(ErrorKind::usage, "export: to which file? give one or more of " + all_flags());
     require_writable(options_);
+    require_other_files(files_of(options_), {});
     std::vector<Record> records;
     for (const std::string& run : runs_) {
       std::vector<Record> more = RunFolder::open(find_run(run)).records();

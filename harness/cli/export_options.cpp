@@ -1,5 +1,6 @@
 #include "harness/cli/export_options.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <ostream>
 
@@ -23,6 +24,16 @@ void for_each_file(const ExportOptions& options, Action action) {
     const auto given = options.files.find(std::string(exporter.format));
     if (given != options.files.end() && !given->second.empty()) action(exporter, given->second);
   }
+}
+
+// Also of files that do not exist yet.
+bool same_file(const std::string& a, const std::string& b) {
+  if (a.empty() || b.empty()) return false;
+  if (a == kStandardOutput || b == kStandardOutput) return a == b;
+  std::error_code neither;
+  return std::filesystem::equivalent(a, b, neither) ||
+         std::filesystem::weakly_canonical(std::filesystem::absolute(a), neither) ==
+             std::filesystem::weakly_canonical(std::filesystem::absolute(b), neither);
 }
 
 }  // namespace
@@ -64,14 +75,40 @@ void require_writable(const ExportOptions& options) {
   });
 }
 
-void require_other_files(const ExportOptions& options, const std::string& input) {
+std::vector<NamedFile> files_of(const ExportOptions& options) {
+  std::vector<NamedFile> files;
   for_each_file(options, [&](const Exporter& exporter, const std::string& file) {
-    std::error_code neither;
-    if (!input.empty() && std::filesystem::equivalent(file, input, neither))
-      throw Error(ErrorKind::usage,
-                  fmt::format("{} {}: is the suite itself; another file is needed",
-                              flag_of(exporter.format), file));
+    files.push_back({flag_of(exporter.format), file});
   });
+  return files;
+}
+
+void require_other_files(const std::vector<NamedFile>& outputs,
+                         const std::vector<NamedFile>& inputs) {
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const NamedFile& output = outputs[i];
+    if (output.file.empty()) continue;
+    for (const NamedFile& input : inputs) {
+      std::error_code neither;  // many an input is a name as well
+      if (output.file != kStandardOutput &&
+          std::filesystem::equivalent(output.file, input.file, neither))
+        throw Error(ErrorKind::usage, fmt::format("{} {}: is {} itself; another file is needed",
+                                                  output.what, output.file, input.what));
+    }
+    for (size_t other = 0; other < i; ++other) {
+      if (same_file(outputs[other].file, output.file))
+        throw Error(
+            ErrorKind::usage,
+            fmt::format("{} {} and {} {}: would overwrite each other; give each a file of "
+                        "its own",
+                        outputs[other].what, outputs[other].file, output.what, output.file));
+    }
+  }
+}
+
+bool any_on_standard_output(const std::vector<NamedFile>& outputs) {
+  return std::ranges::any_of(
+      outputs, [](const NamedFile& output) { return output.file == kStandardOutput; });
 }
 
 void write_exports(const ExportOptions& options, const std::vector<Record>& records,

@@ -21,8 +21,18 @@ bool any_file(const ExportOptions& options);
 // A file that can only be written after a run is checked before it: Error{usage}.
 void require_writable(const ExportOptions& options);
 void require_writable(const std::string& flag, const std::string& file);
-// What a run reads must not be overwritten by what it found.
-void require_other_files(const ExportOptions& options, const std::string& input);
+// A file of the command line with the flag or word that stands for it.
+struct NamedFile {
+  std::string what, file;  // no file: it was not given
+};
+// The files that were asked for, by their flags.
+std::vector<NamedFile> files_of(const ExportOptions& options);
+// What a command reads must not be overwritten by what it found, nor one of its results by another: Error{usage} that names both. "-" is
+// a file like others here.
+void require_other_files(const std::vector<NamedFile>& outputs,
+                         const std::vector<NamedFile>& inputs);
+// Whether one of them is standard output, where it stands instead of the table.
+bool any_on_standard_output(const std::vector<NamedFile>& outputs);
 
 // Writes each file that was asked for; what was left out is said on streams.err.
 void write_exports(const ExportOptions& options, const std::vector<Record>& records,

@@ -1,5 +1,6 @@
 #include "harness/cli/launch_options.h"
 
+#include <algorithm>
 #include <cmath>
 #include <sstream>
 #include <utility>
@@ -64,6 +65,14 @@ void declare_launch_options(Options& options, LaunchOptions& values) {
                  "core: each compute thread on a core of its own");
   options.text("--control-address", "HOST", values.control_address,
                "this host, as the others reach it");
+}
+
+bool any_given(const LaunchOptions& options) {
+  const std::string* const texts[] = {
+      &options.launcher,  &options.hostfile, &options.nodelist,       &options.exclude,
+      &options.arguments, &options.binding,  &options.control_address};
+  return options.nodes.has_value() ||
+         std::ranges::any_of(texts, [](const std::string* text) { return !text->empty(); });
 }
 
 void lay_over(Suite& suite, const LaunchOptions& options) {

@@ -16,6 +16,7 @@ struct LaunchOptions {
   std::optional<double> nodes;
 };
 void declare_launch_options(Options& options, LaunchOptions& values);
+bool any_given(const LaunchOptions& options);
 
 // Lays the flags over the suite. Error{usage} for a flag that does not fit it.
 void lay_over(Suite& suite, const LaunchOptions& options);

@@ -83,7 +83,8 @@ ExitCode RunCommand::run(const Streams& streams) {
   std::optional<double> budget_seconds;
   if (!options_.budget.empty()) budget_seconds = parse_duration("--budget", options_.budget);
   require_writable(options_.exports);
-  require_other_files(options_.exports, options_.suite);
+  const std::vector<NamedFile> outputs = files_of(options_.exports);
+  require_other_files(outputs, files_read(options_));
   if (options_.kernels) require_kernel_programs();
   ExitCode code = ExitCode::pass;
   if (asks_for_text(streams, code)) return code;
@@ -93,8 +94,10 @@ ExitCode RunCommand::run(const Streams& streams) {
   const MeasuredSuite done =
       measure_suite(planned, folder, options_, budget_seconds, "run", streams);
   if (done.signal) return exit_code_of_signal(*done.signal);
-  write_table(streams.out, done.records,
-              {use_colour(options_.colour, STDOUT_FILENO), terminal_width(STDOUT_FILENO)});
+  if (!any_on_standard_output(outputs)) {
+    write_table(streams.out, done.records,
+                {use_colour(options_.colour, STDOUT_FILENO), terminal_width(STDOUT_FILENO)});
+  }
   write_exports(options_.exports, done.records, streams);
   return combined_exit_code(done.records);
 }

@@ -2,10 +2,15 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <set>
 
+#include <fmt/format.h>
+
 #include "harness/base/error.h"
+#include "harness/base/text.h"
 #include "harness/cli/run_path.h"
+#include "results/journal.h"
 
 namespace dettax {
 namespace {
@@ -13,15 +18,50 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kDeepest = 3;
+constexpr size_t kHeadBytes = 4096;
+
+// Whether a file is a record, by its first keys and by its name, which is that of its case.
+bool is_record(const fs::path& file) {
+  if (file.extension() != ".json") return false;
+  std::ifstream in(file);
+  std::string head(kHeadBytes, '\0');
+  in.read(head.data(), static_cast<std::streamsize>(head.size()));
+  head.resize(static_cast<size_t>(in.gcount()));
+  return head.find("\"schema_version\"") != head.npos && head.find("\"run_id\"") != head.npos &&
+         head.find("\"" + file.stem().string() + "\"") != head.npos;
+}
+
+void require_no_records(const fs::path& folder) {
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.is_regular_file() && is_record(entry.path()))
+      throw Error(ErrorKind::config,
+                  fmt::format("{}: has records but no {}, which says what was planned; put it "
+                              "back, or take the folder away",
+                              folder.string(), kJournalName));
+  }
+}
 
 void collect(const fs::path& folder, int depth, std::set<fs::path>& found) {
   if (fs::is_regular_file(folder / kJournalName)) {
     found.insert(fs::canonical(folder));
-  } else if (depth < kDeepest) {
+    return;
+  }
+  require_no_records(folder);
+  if (depth < kDeepest) {
     for (const auto& entry : fs::directory_iterator(folder)) {
       if (entry.is_directory()) collect(entry.path(), depth + 1, found);
     }
   }
+}
+
+// The details of all entries of one event, in their order.
+std::vector<std::string> details(const RunFolder& folder, const std::string& event) {
+  const fs::path path = folder.path() / kJournalName;
+  std::vector<std::string> found;
+  for (JournalEntry& entry : parse_journal(read_file(path), path.string())) {
+    if (entry.event == event) found.push_back(std::move(entry.detail));
+  }
+  return found;
 }
 
 }  // namespace
@@ -37,6 +77,27 @@ std::vector<RunFolder> find_runs(const std::vector<std::string>& names) {
   std::vector<RunFolder> folders;
   for (const fs::path& path : paths) folders.push_back(RunFolder::open(path));
   return folders;
+}
+
+AcceptanceContext recorded_context(const std::vector<RunFolder>& folders) {
+  // Words and the runs that say them, in the order in which they were first said.
+  std::vector<std::pair<std::string, std::vector<std::string>>> notes;
+  std::vector<std::string> not_idle;
+  for (const RunFolder& folder : folders) {
+    for (const std::string& note : details(folder, kNoteEvent)) {
+      auto said = std::ranges::find(notes, note, [](const auto& one) { return one.first; });
+      if (said == notes.end()) said = notes.insert(notes.end(), {note, {}});
+      if (said->second.empty() || said->second.back() != folder.run_id())
+        said->second.push_back(folder.run_id());
+    }
+    for (const std::string& words : details(folder, kNotIdleEvent))
+      not_idle.push_back(folders.size() > 1 ? folder.run_id() + ": " + words : words);
+  }
+  AcceptanceContext context;
+  for (const auto& [note, runs] : notes)
+    context.notes.push_back(runs.size() >= folders.size() ? note : join(runs, ", ") + ": " + note);
+  context.not_idle = join(not_idle, "; ");
+  return context;
 }
 
 std::vector<AcceptanceInput> acceptance_inputs(const RunFolder& folder) {

@@ -9,8 +9,15 @@
 namespace dettax {
 
 // Run folders below what was named: a run, or a folder that holds runs (as an array of jobs leaves them, a folder a node). Sorted, each
-// once; Error{config} for one that holds none.
+// once; Error{config} for one that holds none, and for a folder that has a run's records but no longer its journal.
 std::vector<RunFolder> find_runs(const std::vector<std::string>& names);
+
+// Events of the journal that say how a run came about.
+inline constexpr const char* kNoteEvent = "note";
+inline constexpr const char* kNotIdleEvent = "not_idle";
+// What the journals say of that, so that runs are judged again as they were judged first; where
+// not all runs say it, with their names.
+AcceptanceContext recorded_context(const std::vector<RunFolder>& folders);
 
 // What a run's folder says of its cases, planned ones without a result included.
 std::vector<AcceptanceInput> acceptance_inputs(const RunFolder& folder);

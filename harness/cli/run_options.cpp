@@ -150,6 +150,13 @@ bool changes_suite(const RunOptions& options) {
          !case_settings(options).empty();
 }
 
+std::vector<NamedFile> files_read(const RunOptions& options) {
+  return {{"the suite", options.suite},
+          {"the suite", options.config},
+          {"the text", options.text_file},
+          {"the hostfile", options.launch.hostfile}};
+}
+
 Suite load_run_suite(const RunOptions& options) {
   std::vector<Override> overrides;
   for (const std::string& text : options.overrides) overrides.push_back(parse_override(text));

@@ -31,6 +31,9 @@ struct RunOptions {
 };
 void declare_run_options(Options& options, RunOptions& values);
 
+// The files that a run reads.
+std::vector<NamedFile> files_read(const RunOptions& options);
+
 // Whether anything was given that changes what is run.
 bool changes_suite(const RunOptions& options);
 

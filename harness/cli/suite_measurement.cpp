@@ -12,6 +12,7 @@
 #include "harness/base/error.h"
 #include "harness/cli/case_kernels.h"
 #include "harness/cli/interrupt.h"
+#include "harness/cli/run_inputs.h"
 #include "harness/cli/run_path.h"
 #include "harness/cli/run_progress.h"
 #include "harness/cli/terminal.h"
@@ -66,7 +67,7 @@ RunFolder folder_to_measure(const RunOptions& options, const Suite& suite) {
 
 MeasuredSuite measure_suite(const Suite& suite, RunFolder& folder, const RunOptions& options,
                             std::optional<double> budget_seconds, const std::string& command,
-                            const Streams& streams) {
+                            const Streams& streams, const RunNotes& notes) {
   const RunLock lock(folder.path(), lock_patience_seconds());
   InterruptWatch interrupts;
   LaunchSettings launch;
@@ -91,6 +92,8 @@ MeasuredSuite measure_suite(const Suite& suite, RunFolder& folder, const RunOpti
 
   streams.err << "dettax: run folder " << folder.path().string() << '\n';
   require_same_suite(folder, suite);
+  for (const std::string& note : notes.notes) folder.journal(kNoteEvent, "", note);
+  if (!notes.not_idle.empty()) folder.journal(kNotIdleEvent, "", notes.not_idle);
   SuiteRun done = run_suite(suite, folder, *launcher, settings);
   progress.clear();
   if (options.kernels && !done.interrupted) {

@@ -21,9 +21,14 @@ struct MeasuredSuite {
   std::vector<Record> records;  // of an interrupted run those that were finished
   std::optional<int> signal;    // that interrupted it
 };
+// What is said of how a run came about, for those who judge it later; it stands in the journal.
+struct RunNotes {
+  std::vector<std::string> notes;
+  std::string not_idle;  // that the machine did not settle, in words; empty if it did
+};
 // Measures what the folder has no record of, with progress on streams.err. `command` is what --resume is told of after an interruption.
 MeasuredSuite measure_suite(const Suite& suite, RunFolder& folder, const RunOptions& options,
                             std::optional<double> budget_seconds, const std::string& command,
-                            const Streams& streams);
+                            const Streams& streams, const RunNotes& notes = {});
 
 }  // namespace dettax

@@ -58,11 +58,14 @@ TEST(Accept, ARunGivesVerdictAndFilesAndJudgesTheSameAgain) {
   for (const char* file : {"acceptance.json", "acceptance.xml", "acceptance.html", "acceptance.md"})
     EXPECT_GT(fs::file_size(only_run(folder.path() / "a") / file), 100U) << file;
   EXPECT_THAT(read_text(only_run(folder.path() / "a") / "acceptance.xml"), HasSubstr("node:"));
+  const std::string verdict = read_text(only_run(folder.path() / "a") / "acceptance.json");
   const std::string judge = "accept --judge a --rule limits=[] --verdict ";
   const Outcome once = run_program(folder.path(), judge + "once.json");
   const Outcome again = run_program(folder.path(), judge + "again.json");
   EXPECT_EQ(once.exit_code, run.exit_code);
+  EXPECT_EQ(once.out, run.out) << "what was said of its stages is read back";
   EXPECT_EQ(once.out, again.out);
+  EXPECT_EQ(read_text(folder.path() / "once.json"), verdict);
   EXPECT_EQ(read_text(folder.path() / "once.json"), read_text(folder.path() / "again.json"));
   // Finished cases are not measured again.
   const Outcome resumed = run_program(folder.path(),
@@ -71,6 +74,51 @@ TEST(Accept, ARunGivesVerdictAndFilesAndJudgesTheSameAgain) {
                                           only_run(folder.path() / "a").string());
   EXPECT_EQ(resumed.exit_code, run.exit_code) << resumed.err;
   EXPECT_EQ(resumed.out, run.out);
+  EXPECT_EQ(read_text(only_run(folder.path() / "a") / "acceptance.json"), verdict);
+}
+
+TEST(Accept, AMachineThatNeverSettledStaysUndecidedWhenJudgedAgain) {
+  const TemporaryFolder folder;
+  leave_fleet(folder.path() / "runs", 1);
+  EXPECT_EQ(run_program(folder.path(), "accept --judge runs").exit_code, 0);
+  RunFolder run = RunFolder::open(only_run(folder.path() / "runs"));
+  run.journal("note", "", "the budget of 20m left out 1 of 2 cases: b");
+  run.journal("not_idle", "", "other processes used 40 % of the cores");
+  const Outcome found = run_program(folder.path(), "accept --judge runs --verdict v.json");
+  EXPECT_EQ(found.exit_code, 3) << found.out;
+  const std::string verdict = read_text(folder.path() / "v.json");
+  EXPECT_THAT(verdict, HasSubstr("\"the budget of 20m left out 1 of 2 cases: b\""));
+  EXPECT_THAT(verdict, HasSubstr("\"other processes used 40 % of the cores\""));
+  // Of several runs with the name of the one that says it.
+  leave_fleet(folder.path() / "runs", 1);
+  const Outcome both = run_program(folder.path(), "accept --judge runs --verdict v.json");
+  EXPECT_EQ(both.exit_code, 3);
+  EXPECT_THAT(read_text(folder.path() / "v.json"), HasSubstr(run.run_id() + ": the budget of 20m"));
+}
+
+TEST(Accept, ARunThatLostItsJournalIsNotLeftOut) {
+  const TemporaryFolder folder;
+  leave_fleet(folder.path() / "runs", 1);
+  leave_fleet(folder.path() / "runs/lost", 1);
+  EXPECT_EQ(run_program(folder.path(), "accept --judge runs").exit_code, 0);
+  fs::remove(only_run(folder.path() / "runs/lost") / "journal.jsonl");
+  const Outcome found = run_program(folder.path(), "accept --judge runs");
+  EXPECT_EQ(found.exit_code, 2) << found.out;
+  EXPECT_THAT(found.err, HasSubstr("has records but no journal.jsonl"));
+}
+
+TEST(Accept, StandardOutputHoldsOneThing) {
+  const TemporaryFolder folder;
+  leave_fleet(folder.path() / "runs", 1);
+  const Outcome verdict = run_program(folder.path(), "accept --judge runs --verdict -");
+  EXPECT_EQ(verdict.out, [&] {
+    run_program(folder.path(), "accept --judge runs --verdict v.json");
+    return read_text(folder.path() / "v.json");
+  }());
+  const Outcome junit = run_program(folder.path(), "accept --judge runs --junit - --csv x.csv");
+  EXPECT_EQ(junit.exit_code, 0) << junit.err;
+  EXPECT_THAT(junit.out, ::testing::StartsWith("<?xml"));
+  EXPECT_THAT(junit.out, Not(HasSubstr("ACCEPTED")));
 }
 
 TEST(Accept, ASignalEndsItWithAPartialVerdict) {
@@ -155,6 +203,11 @@ TEST(Accept, WhatIsWrongOnTheCommandLineIsNamed) {
   refused("--judge runs --rule fleet.slow_ration=2", "slow_ratio");
   refused("--judge runs --rule fleet", "key=value");
   refused("--judge runs --budget 5m", "--judge runs nothing");
+  refused("--judge runs --kernels", "--judge runs nothing");
+  refused("--judge runs --launcher threads", "--judge runs nothing");
+  refused("--judge runs --nodes 2", "--judge runs nothing");
+  refused("--judge runs --verdict - --junit -", "--junit - and --verdict -: would overwrite");
+  refused("--judge runs --json x --csv ./x", "--json x and --csv ./x: would overwrite each other");
   refused("--judge nowhere", "nowhere");
   refused("--judge runs --rules no-such", "no-such");
   refused("--judge runs --baseline no-such.json", "no-such.json");
@@ -182,6 +235,11 @@ TEST(BaselineCommand, ItIsRecordedAndCheckedBothWays) {
   EXPECT_EQ(code("baseline check same"), 0);
   EXPECT_EQ(code("baseline check slower"), 1);
   EXPECT_EQ(code("baseline check faster"), 1);
+  const Outcome shown = run_program(folder.path(), "baseline record runs --baseline -");
+  EXPECT_EQ(shown.exit_code, 0) << shown.err;
+  EXPECT_EQ(shown.out, read_text(folder.path() / "results/baselines/Example_CPU-2c-AVX2.json"));
+  EXPECT_FALSE(fs::exists(folder.path() / "-"));
+  EXPECT_EQ(code("baseline check same --baseline -"), 2);
   const std::string file = " --baseline results/baselines/Example_CPU-2c-AVX2.json";
   EXPECT_EQ(code("baseline check other" + file), 4);
   EXPECT_EQ(code("baseline check other --force" + file), 0);

@@ -88,6 +88,21 @@ TEST(Export, SeveralRunsAreOneFile) {
   EXPECT_THAT(outcome.err, HasSubstr("dettax: m.prom: 1 older results of the same configs are"));
 }
 
+TEST(Export, TwoFormatsGoToTwoFiles) {
+  const TemporaryFolder folder;
+  const std::string run = make_run(folder, "within_limit");
+  for (const char* flags : {"--csv - --junit -", "--csv x --junit ./x", "--csv x --junit $PWD/x"}) {
+    const Outcome outcome = run_program(folder.path(), "export " + run + " " + flags);
+    EXPECT_EQ(outcome.exit_code, 2) << flags;
+    EXPECT_THAT(outcome.err, HasSubstr("--csv "));
+    EXPECT_THAT(outcome.err, HasSubstr("--junit "));
+    EXPECT_THAT(outcome.err, HasSubstr("would overwrite each other"));
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_FALSE(std::filesystem::exists(folder.path() / "x"));
+  }
+  EXPECT_EQ(run_program(folder.path(), "export " + run + " --csv x --junit y").exit_code, 0);
+}
+
 TEST(Export, AMetricsFileKeepsTheLastSuccess) {
   const TemporaryFolder folder;
   const std::string good = make_run(folder, "within_limit"), bad = make_run(folder, "rank_crashed");

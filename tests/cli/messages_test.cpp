@@ -67,6 +67,11 @@ TEST(BadInput, IsOneLineThatSaysWhatWouldBeRight) {
       {"run tiny --json /", 2, "dettax: --json /: is a folder; a file is needed\n"},
       {"run tiny --json /nowhere/x.json", 2,
        "dettax: --json /nowhere/x.json: its folder does not exist\n"},
+      {"run tiny --csv - --junit -", 2,
+       "dettax: --csv - and --junit -: would overwrite each other; give each a file of its own\n"},
+      {"run --resume . --launcher threads", 2,
+       "dettax: --resume .: the run's own suite is resumed as it was; give neither a suite nor "
+       "settings\n"},
       {"run tiny --junit /", 2, "dettax: --junit /: is a folder; a file is needed\n"},
       {"export latest --junit /nowhere/x.xml", 2,
        "dettax: --junit /nowhere/x.xml: its folder does not exist\n"},
