@@ -69,9 +69,6 @@ TEST(BadInput, IsOneLineThatSaysWhatWouldBeRight) {
        "dettax: --json /nowhere/x.json: its folder does not exist\n"},
       {"run tiny --csv - --junit -", 2,
        "dettax: --csv - and --junit -: would overwrite each other; give each a file of its own\n"},
-      {"run --resume . --launcher threads", 2,
-       "dettax: --resume .: the run's own suite is resumed as it was; give neither a suite nor "
-       "settings\n"},
       {"run tiny --junit /", 2, "dettax: --junit /: is a folder; a file is needed\n"},
       {"export latest --junit /nowhere/x.xml", 2,
        "dettax: --junit /nowhere/x.xml: its folder does not exist\n"},
