@@ -44,7 +44,9 @@ void refuse_other_ranks(const std::vector<Trace>& fast, const std::vector<Trace>
     for (const Trace& trace : traces) list.push_back(trace.rank);
     return list;
   };
-  const bool single = fast.size() == 1 && deterministic.size() == 1;
+  // Two single files that do not both tell their rank are taken to be of one.
+  const bool single =
+      fast.size() == 1 && deterministic.size() == 1 && !(fast[0].rank && deterministic[0].rank);
   if (ranks(fast) == ranks(deterministic) || single) return;
   throw Error(ErrorKind::usage, "the fast traces are of rank " + ranks_text(fast) +
                                     ", the deterministic ones of rank " +

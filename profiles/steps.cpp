@@ -137,13 +137,18 @@ class Steps {
   std::vector<Draft> drafts_;
 };
 
+// Spans stand in the file in the order of their begins, behind all marks.
 std::vector<StepWindow> host_windows(const Trace& trace) {
   std::vector<StepWindow> windows;
+  int64_t last_begin_ns = std::numeric_limits<int64_t>::min();
+  for (const Span& span : trace.spans) last_begin_ns = std::max(last_begin_ns, span.start_ns);
   for (size_t i = 0; i < trace.steps.size(); ++i) {
     const StepMark& mark = trace.steps[i];
     const bool joined = i + 1 < trace.steps.size() && trace.steps[i + 1].index == mark.index + 1;
     windows.push_back(
         {mark.index, mark.start_ns, joined ? trace.steps[i + 1].start_ns : mark.end_ns, 0, 0, {}});
+    if (trace.losses.cut_off && windows.back().end_ns > last_begin_ns)
+      windows.back().incomplete = "the file was cut off before its end";
   }
   return windows;
 }

@@ -79,10 +79,11 @@ struct StepMark {
 
 // What the trace should hold and does not.
 struct Losses {
-  int64_t dropped = 0;  // records that the profiler says it lost
-  int64_t untimed = 0;  // work that has no times
-  int64_t damaged = 0;  // events that could not be read (only where a damaged file was salvaged)
-  std::string told;     // in the profiler's own words; empty if it said nothing
+  int64_t dropped = 0;   // records that the profiler says it lost
+  int64_t untimed = 0;   // work that has no times
+  int64_t damaged = 0;   // events that could not be read (only where a damaged file was salvaged)
+  std::string told;      // in the profiler's own words; empty if it said nothing
+  bool cut_off = false;  // nothing behind some event could be read
   friend bool operator==(const Losses&, const Losses&) = default;
 };
 

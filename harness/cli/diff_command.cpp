@@ -1,9 +1,10 @@
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <ostream>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "harness/cli/export_options.h"
 #include "harness/cli/run_path.h"
 #include "harness/evidence/ledger_diff.h"
+#include "harness/evidence/promise.h"
 #include "results/run_folder.h"
 
 namespace dettax {
@@ -39,20 +41,11 @@ std::map<std::string, fs::path> ledgers_in(const fs::path& run) {
   return found;
 }
 
-std::string arm_of(const std::string& place) {
-  const std::string name = fs::path(place).filename().string();
-  return name.substr(0, name.find('.'));
-}
-
-// "<case>/<arm>" of arms whose mode promises its bits.
-std::set<std::string> promising_arms(const fs::path& run) {
-  std::set<std::string> arms;
-  for (const Record& record : RunFolder::open(run).records()) {
-    for (const ArmResult& arm : record.arms) {
-      if (arm.claims_reproducible) arms.insert(record.case_id + "/" + arm.arm);
-    }
-  }
-  return arms;
+// A run that was stopped may have no record of a case that has ledgers.
+std::vector<Record> records_of_both(const fs::path& a, const fs::path& b) {
+  std::vector<Record> records = RunFolder::open(a).records();
+  for (Record& record : RunFolder::open(b).records()) records.push_back(std::move(record));
+  return records;
 }
 
 class DiffCommand : public Command {
@@ -98,11 +91,11 @@ std::vector<LedgerDiff> DiffCommand::diffs_of_runs(const Streams& streams,
                                                    ExitCode& missing) const {
   const fs::path run_a = find_run(a_), run_b = find_run(b_);
   const auto in_a = ledgers_in(run_a), in_b = ledgers_in(run_b);
-  const std::set<std::string> promising = promising_arms(run_a);
+  const std::vector<Record> records = records_of_both(run_a, run_b);
   std::vector<LedgerDiff> out;
   const auto wanted = [&](const std::string& place) {
-    return (arm_.empty() || arm_of(place) == arm_) &&
-           (case_.empty() || fs::path(place).parent_path() == case_);
+    const LedgerPlace at = ledger_place(place);
+    return (arm_.empty() || at.arm == arm_) && (case_.empty() || at.case_id == case_);
   };
   const auto miss = [&](const std::string& place, const fs::path& run) {
     streams.err << fmt::format("dettax: {} is missing in {}\n", place, run.string());
@@ -116,8 +109,14 @@ std::vector<LedgerDiff> DiffCommand::diffs_of_runs(const Streams& streams,
       continue;
     }
     out.push_back(diff(path, other->second));
-    const std::string arm = (fs::path(place).parent_path() / arm_of(place)).string();
-    out.back().promised = !arm_.empty() || promising.contains(arm);
+    const std::array heads{out.back().a.head, out.back().b.head};
+    const std::optional<bool> promise = promise_of(ledger_place(place), records, heads);
+    if (!promise)
+      streams.err << fmt::format(
+          "dettax: {}: neither record nor ledger says whether its mode promises its bits; judged "
+          "as if it did\n",
+          place);
+    out.back().promised = !arm_.empty() || promise.value_or(true);
   }
   for (const auto& [place, path] : in_b) {
     if (wanted(place) && !in_a.contains(place)) miss(place, run_a);
@@ -135,7 +134,10 @@ ExitCode DiffCommand::run(const Streams& streams) {
   if (files && !(arm_.empty() && case_.empty()))
     throw Error(ErrorKind::usage, "diff: --arm and --case choose among the ledgers of two runs");
   if (!json_.empty()) require_writable("--json", json_);
-  require_other_files({{"--json", json_}}, {{"A", a_}, {"B", b_}});
+  const auto read_from = [&](const std::string& name) {
+    return files ? name : (find_run(name) / "ledgers").string();
+  };
+  require_other_files({{"--json", json_}}, {{"A", read_from(a_)}, {"B", read_from(b_)}});
   ExitCode missing = ExitCode::pass;
   std::vector<LedgerDiff> diffs;
   if (files) {

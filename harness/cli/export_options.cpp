@@ -83,16 +83,29 @@ std::vector<NamedFile> files_of(const ExportOptions& options) {
   return files;
 }
 
+namespace {
+
+// Whether that file is this input, or one of this folder's; many an input is a name as well.
+bool is_or_lies_in(const std::string& file, const std::string& input) {
+  namespace fs = std::filesystem;
+  std::error_code neither;
+  if (!fs::exists(file, neither)) return false;
+  if (!fs::is_directory(input, neither)) return fs::equivalent(file, input, neither);
+  const std::string inside = fs::relative(file, input, neither).string();
+  return !inside.empty() && !inside.starts_with("..");
+}
+
+}  // namespace
+
 void require_other_files(const std::vector<NamedFile>& outputs,
                          const std::vector<NamedFile>& inputs) {
   for (size_t i = 0; i < outputs.size(); ++i) {
     const NamedFile& output = outputs[i];
     if (output.file.empty()) continue;
     for (const NamedFile& input : inputs) {
-      std::error_code neither;  // many an input is a name as well
-      if (output.file != kStandardOutput &&
-          std::filesystem::equivalent(output.file, input.file, neither))
-        throw Error(ErrorKind::usage, fmt::format("{} {}: is {} itself; another file is needed",
+      if (output.file != kStandardOutput && is_or_lies_in(output.file, input.file))
+        throw Error(ErrorKind::usage, fmt::format("{} {}: is what is read as {}; another file is "
+                                                  "needed",
                                                   output.what, output.file, input.what));
     }
     for (size_t other = 0; other < i; ++other) {

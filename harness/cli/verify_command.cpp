@@ -4,15 +4,18 @@
 #include <memory>
 #include <ostream>
 #include <string>
+#include <string_view>
 
 #include <fmt/format.h>
 
 #include "harness/base/error.h"
 #include "harness/cli/command.h"
+#include "harness/cli/export_options.h"
 #include "harness/cli/interrupt.h"
 #include "harness/cli/launch_options.h"
 #include "harness/evidence/golden.h"
 #include "harness/launch/launcher.h"
+#include "harness/plan/loaders.h"
 #include "harness/plan/suite.h"
 #include "results/run_folder.h"
 
@@ -41,6 +44,18 @@ class ScratchFolder {
  private:
   fs::path path_;
 };
+
+// Nothing but a ledger is replaced by one.
+void require_replaceable(const std::string& name) {
+  require_writable("--golden", name);
+  std::ifstream in(name, std::ios::binary);
+  char tag[3] = {};
+  if (!in || !in.read(tag, sizeof tag)) return;  // there is none, or hardly any of it
+  if (std::string_view(tag, sizeof tag) != "DTX")
+    throw Error(ErrorKind::usage, "--golden " + name +
+                                      ": is no ledger and is not replaced by one; another name is "
+                                      "needed, or the file removed");
+}
 
 Ledger read_whole(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
@@ -73,6 +88,13 @@ Suite control_suite(const std::string& name) {
   return suite;
 }
 
+// The suite as a file in that folder says it: a text is found again where both were moved together.
+Suite beside(const fs::path& folder, Suite suite) {
+  std::string& path = suite.cases.front().data.path;
+  if (!path.empty()) path = fs::relative(path, folder).string();
+  return suite;
+}
+
 class VerifyCommand : public Command {
  public:
   const char* name() const override { return "verify"; }
@@ -86,7 +108,8 @@ class VerifyCommand : public Command {
         "records the file instead, after two runs that agree; says first what it replaces");
     options.text("--suite", "NAME", suite_,
                  "with --record: whose first case and mode are run (golden)");
-    options.text("--json", "FILE", json_, "the comparison as JSON");
+    options.text("--json", "FILE", json_,
+                 "the comparison as JSON; - for standard output instead of text");
   }
   ExitCode run(const Streams& streams) override {
     if (golden_.empty())
@@ -94,6 +117,14 @@ class VerifyCommand : public Command {
     if (!suite_.empty() && !record_)
       throw Error(ErrorKind::usage,
                   "verify: --suite goes with --record; a golden file says itself what to run");
+    if (record_ && !json_.empty())
+      throw Error(ErrorKind::usage,
+                  "verify: --json is the comparison with a golden file; --record makes none");
+    if (!json_.empty()) {
+      require_writable("--json", json_);
+      require_other_files({{"--json", json_}}, {{"--golden", golden_}});
+    }
+    if (record_) require_replaceable(golden_);
     require_single_start();
     return record_ ? record(streams) : verify(streams);
   }
@@ -101,6 +132,7 @@ class VerifyCommand : public Command {
  private:
   ExitCode verify(const Streams& streams) const;
   ExitCode record(const Streams& streams) const;
+  void tell_what_is_replaced(const Streams& streams, const ScratchFolder& scratch) const;
   GoldenVerdict against_golden(const ScratchFolder& scratch) const;
 
   std::string golden_, suite_, json_;
@@ -109,29 +141,43 @@ class VerifyCommand : public Command {
 
 GoldenVerdict VerifyCommand::against_golden(const ScratchFolder& scratch) const {
   const auto golden = open_ledger(fs::path(golden_));
-  const fs::path suite = scratch.path() / "suite.yaml", fresh = scratch.path() / "fresh.ledger";
+  const fs::path fresh = scratch.path() / "fresh.ledger";
   if (golden->torn() || golden->head().suite.empty()) judge_golden(*golden, golden_, *golden);
-  write_file_atomically(suite, golden->head().suite);
-  run_control(load_suite(suite.string()), scratch.path(), fresh);
+  run_control(parse_suite(golden->head().suite, golden_), scratch.path(), fresh);
   return judge_golden(*golden, golden_, *open_ledger(fresh));
 }
 
 ExitCode VerifyCommand::verify(const Streams& streams) const {
   const ScratchFolder scratch;
   const GoldenVerdict verdict = against_golden(scratch);
+  const std::string json = diff_json({&verdict.diff, 1}, verdict.code);
+  if (json_ == "-") {
+    streams.out << json;
+    return verdict.code;
+  }
   streams.out << golden_ << ": ";
   write_golden_verdict(streams.out, verdict);
-  if (!json_.empty()) write_file_atomically(json_, diff_json({&verdict.diff, 1}, verdict.code));
+  if (!json_.empty()) write_file_atomically(json_, json);
   return verdict.code;
+}
+
+// A file that cannot be repeated any more is what is recorded anew most.
+void VerifyCommand::tell_what_is_replaced(const Streams& streams,
+                                          const ScratchFolder& scratch) const {
+  if (!fs::exists(golden_)) return;
+  streams.out << "what is replaced: ";
+  try {
+    write_golden_verdict(streams.out, against_golden(scratch));
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::config) throw;
+    streams.out << fmt::format("damaged or outdated ({})\n", error.what());
+  }
 }
 
 // A file whose run does not repeat itself would fail at random ever after.
 ExitCode VerifyCommand::record(const Streams& streams) const {
   const ScratchFolder scratch;
-  if (fs::exists(golden_)) {
-    streams.out << "what is replaced: ";
-    write_golden_verdict(streams.out, against_golden(scratch));
-  }
+  tell_what_is_replaced(streams, scratch);
   const Suite suite = control_suite(suite_.empty() ? "golden" : suite_);
   const fs::path first = scratch.path() / "first.ledger", again = scratch.path() / "again.ledger";
   run_control(suite, scratch.path(), first);
@@ -142,7 +188,7 @@ ExitCode VerifyCommand::record(const Streams& streams) const {
     streams.out << "not recorded: two runs differ: " << same.description << '\n';
     return ExitCode::not_bit_exact;
   }
-  ledger.suite = dump_suite(suite);
+  ledger.suite = dump_suite(beside(fs::absolute(golden_).parent_path(), suite));
   write_file_atomically(golden_, [&](std::ostream& out) { write_ledger(out, ledger); });
   streams.out << fmt::format("{}: recorded {} fingerprints of {} steps on {} ranks, {} bytes\n",
                              golden_, same.compared, ledger.steps, ledger.ranks.size(),

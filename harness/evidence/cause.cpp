@@ -137,6 +137,22 @@ std::optional<Cause> another_input(const LedgerComparison& comparison) {
     return Cause{"RNG position",
                  "another mask was drawn: the op's generator stood elsewhere; under recomputation "
                  "its position must be saved in the forward pass and restored"};
+  return std::nullopt;
+}
+
+// An entry without a partner has no bits to explain.
+std::optional<Cause> missing_entry(const LedgerComparison& comparison) {
+  if (comparison.torn && (!comparison.first || comparison.step_missing))
+    return Cause{"cut off",
+                 "one of the two files ends early, for its run was stopped or its disk full: let "
+                 "both runs end"};
+  if (!comparison.first) return std::nullopt;
+  if (comparison.step_missing)
+    return Cause{"missing steps",
+                 "one of the two has nothing of that step on that rank: let both runs write every "
+                 "step"};
+  const LedgerEntry& first = *comparison.first;
+  const auto has = [&](std::string_view part) { return first.tensor.find(part) != part.npos; };
   const bool other_bounds = has("bounds before") || (comparison.structural &&
                                                      first.path.find("reduce/") != first.path.npos);
   if (other_bounds)
@@ -144,6 +160,10 @@ std::optional<Cause> another_input(const LedgerComparison& comparison) {
                  "gradients are summed in other buckets, so that sums are cut elsewhere: fix the "
                  "buckets' size and order, which with Megatron-LM grows with the number of "
                  "data-parallel ranks (--ddp-bucket-size)"};
+  if (comparison.structural)
+    return Cause{"missing entries",
+                 "the two did not show the same operations in the same order: another build, or "
+                 "another way through the program"};
   return std::nullopt;
 }
 
@@ -163,6 +183,7 @@ std::vector<Knob> ordering_knobs(std::string_view path, std::string_view tensor,
 }
 
 Cause cause_of(const LedgerComparison& comparison, const Knobs& knobs, std::string_view scope) {
+  if (auto missing = missing_entry(comparison)) return *missing;
   if (!comparison.first) return {};
   const BitsOver over = bits_over(scope);
   if (auto input = another_input(comparison)) return *input;
@@ -179,6 +200,10 @@ Cause cause_of(const LedgerComparison& comparison, const Knobs& knobs, std::stri
         "what each micro-batch adds agrees and the sums differ from the second on: the gradients "
         "of micro-batches are added in another precision or order; with Megatron-LM it is "
         "accumulate_allreduce_grads_in_fp32"};
+  if (comparison.gradients_agreed && over != BitsOver::ranks)
+    return {"no order of sums",
+            "the update of a parameter differs though its gradient and all in front of it agreed: "
+            "another optimizer or learning rate, memory that was not written, or the hardware"};
   const std::vector<Knob> acting =
       ordering_knobs(comparison.first->path, comparison.first->tensor, over);
   if (!acting.empty()) return order_of_sums("", acting, knobs, over);

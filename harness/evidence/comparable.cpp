@@ -50,6 +50,41 @@ std::string shape_difference(const LedgerHead& a, const LedgerHead& b) {
   return "";
 }
 
+struct SetupPart {
+  std::string_view name, words;
+};
+constexpr std::array<SetupPart, 7> kSetupParts{
+    SetupPart{"model", "another model"},
+    {"precision", "another precision"},
+    {"backend", "another backend"},
+    {"batch", "another batch"},
+    {"data", "other data"},
+    {"optimizer", "another optimizer"},
+    {"injections", "other faults injected"},
+};
+
+// "another optimizer: learning_rate: 0.0003 against 0.001"; parts that one ledger does not tell are not compared.
+std::string setup_difference(const LedgerHead& a, const LedgerHead& b) {
+  if (a.setup.empty() || b.setup.empty()) return "";
+  std::map<std::string, std::string> names = a.setup;
+  names.insert(b.setup.begin(), b.setup.end());
+  const auto value = [](const LedgerHead& head, const std::string& name) {
+    const auto found = head.setup.find(name);
+    return found == head.setup.end() ? std::string("none") : found->second;
+  };
+  for (const SetupPart& part : kSetupParts) {
+    std::vector<std::string> found;
+    for (const auto& [name, unused] : names) {
+      const std::string in_a = value(a, name), in_b = value(b, name);
+      const std::string own = name.substr(0, name.find('.'));
+      if (own != part.name || in_a == in_b) continue;
+      found.push_back(differ(own == name ? own : name.substr(own.size() + 1), in_a, in_b));
+    }
+    if (!found.empty()) return fmt::format("{}: {}", part.words, join(found, "; "));
+  }
+  return "";
+}
+
 std::string cut_difference(const LedgerHead& a, size_t ranks_of_a, const LedgerHead& b,
                            size_t ranks_of_b) {
   const std::string environment = "different environment, not comparable bitwise: ";
@@ -98,6 +133,7 @@ std::string head_difference(const LedgerHead& a, size_t ranks_of_a, const Ledger
   if (a.mode_hash != b.mode_hash)
     return differ("another mode", a.mode + " " + a.mode_hash, b.mode + " " + b.mode_hash);
   if (a.seed != b.seed) return differ("another seed", a.seed, b.seed);
+  if (const std::string setup = setup_difference(a, b); !setup.empty()) return setup;
   if (a.depth != b.depth)
     return differ("another depth, so that one lacks entries", to_string(a.depth),
                   to_string(b.depth));

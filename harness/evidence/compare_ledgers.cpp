@@ -151,6 +151,16 @@ bool lacks_a_rank(LedgerSource& ledger) {
   return ledger.ranks() == 0;
 }
 
+// Ranks that one of two forced together does not have.
+void say_without_partner(LedgerComparison& result, size_t ranks_of_a, size_t ranks_of_b) {
+  if (ranks_of_a == ranks_of_b) return;
+  if (result.description.empty()) result.description = "what both have is equal";
+  result.description +=
+      fmt::format("; the first has {} ranks, the second {}: the others have no partner", ranks_of_a,
+                  ranks_of_b);
+  result.equal = false;
+}
+
 // What was cut off counts as missing, also where all that is left agrees.
 void say_torn(LedgerComparison& result, const LedgerSource& ledger, const char* which) {
   if (!ledger.torn()) return;
@@ -158,6 +168,7 @@ void say_torn(LedgerComparison& result, const LedgerSource& ledger, const char* 
       ledger.steps().empty() ? "its head" : fmt::format("step {}", ledger.steps().back());
   if (result.description.empty()) result.description = "what both have is equal";
   result.description += fmt::format("; the {} ledger was cut off behind {}", which, last);
+  result.torn = true;
   result.equal = false;
 }
 
@@ -185,6 +196,7 @@ LedgerComparison compare_ledgers(LedgerSource& a, LedgerSource& b, const Compare
   result.depth = std::min(a.head().depth, b.head().depth);
   if (result.compared == 0 && result.differing == 0)
     result.description = "nothing that both ledgers hold could be compared";
+  if (!layout_free) say_without_partner(result, a.ranks(), b.ranks());
   say_torn(result, a, "first");
   say_torn(result, b, "second");
   return result;

@@ -36,7 +36,11 @@ struct LedgerHead {
   std::string case_id, mode, mode_hash;
   int64_t seed = 0, steps = 0, threads_per_rank = 0, data_parallel = 0, micro_batch = 0;
   LedgerDepth depth = LedgerDepth::op;
-  std::map<std::string, int64_t> model;            // what decides shapes: "vocabulary" -> 512
+  std::optional<bool> claims_reproducible;  // the mode; nothing: not known
+  std::map<std::string, int64_t> model;     // what decides shapes: "vocabulary" -> 512
+  // What else of the case decides bits, in the words of a suite: "optimizer.learning_rate" -> "0.001".
+  // Nothing of how it is laid out. Empty: not known.
+  std::map<std::string, std::string> setup;
   std::map<std::string, std::string> knobs;        // of the mode, in the words of its file
   std::map<std::string, std::string> environment;  // of results/environment.h; empty: not known
   std::string suite;  // as YAML, of a golden run: what repeats it; else empty
@@ -121,6 +125,8 @@ struct LedgerComparison {
   int64_t first_ranks = 0;  // on which it differs at once
   bool structural =
       false;  // an entry has no partner or another place: nothing is known of its bits
+  bool step_missing = false;  // and one of the two has nothing of that step
+  bool torn = false;          // one of the two was cut off
   int64_t steps_differing = 0;
   LedgerDepth depth =
       LedgerDepth::op;  // of the shallower: how near the first difference is to its origin
@@ -129,8 +135,10 @@ struct LedgerComparison {
   // Parameters whose state differs after that step though their gradients agreed: through the clip factor alone.
   int64_t through_clip_factor = 0;
   bool inputs_agreed = false;  // it is a reduction's result, and its inputs agreed on every rank
-  std::string description;     // "step 0, rank 1, backward/layer3/attention: dq differs (12 later
-                               // entries differ downstream)"
+  bool gradients_agreed =
+      false;                // it is a parameter's state, and its gradient and all before it agreed
+  std::string description;  // "step 0, rank 1, backward/layer3/attention: dq differs (12 later
+                            // entries differ downstream)"
 };
 
 // What the two may differ in and still be compared. When only the threads differ every entry is

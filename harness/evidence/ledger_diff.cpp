@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "harness/base/text.h"
+#include "harness/evidence/comparable.h"
 
 namespace dettax {
 namespace {
@@ -60,7 +61,10 @@ LedgerDiff diff_ledgers(LedgerSource& a, const std::string& name_of_a, LedgerSou
                   environment_differences(a.head(), b.head()),
                   compare_ledgers(a, b, options),
                   {},
+                  {},
                   true};
+  if (options.force)
+    diff.forced_past = head_difference(a.head(), a.ranks(), b.head(), b.ranks(), options);
   diff.cause = cause_of(diff.comparison, knobs_of(a.head()), scope);
   if (diff.comparison.first && !diff.environment.bits.empty()) {
     diff.cause.advice = fmt::format(
@@ -73,16 +77,18 @@ LedgerDiff diff_ledgers(LedgerSource& a, const std::string& name_of_a, LedgerSou
 
 void write_diff(std::ostream& out, const LedgerDiff& diff, bool in_short) {
   const LedgerComparison& found = diff.comparison;
-  if (in_short && found.equal && diff.exit_code() == ExitCode::pass) {
+  const bool forced = !diff.forced_past.empty();
+  if (in_short && found.equal && !forced && diff.exit_code() == ExitCode::pass) {
     out << fmt::format("equal      {}: {} fingerprints\n", diff.b.name, found.compared);
     return;
   }
-  if (in_short && !diff.promised && found.comparable) {
+  if (in_short && !diff.promised && !forced && found.comparable) {
     out << fmt::format("no promise {}: {}\n", diff.b.name, found.description);
     return;
   }
   write_side(out, 'A', diff.a);
   write_side(out, 'B', diff.b);
+  if (!diff.forced_past.empty()) out << "forced past: " << diff.forced_past << '\n';
   for (const std::string& what : diff.environment.bits)
     out << "environment differs, and bits may with it: " << what << '\n';
   for (const std::string& what : diff.environment.told) out << "also other: " << what << '\n';

@@ -24,6 +24,7 @@ struct LedgerDiff {
   EnvironmentDifferences environment;
   LedgerComparison comparison;
   Cause cause;
+  std::string forced_past;  // what would have kept them from being compared
   bool promised =
       true;  // the mode says that its bits agree; else a difference is none of its faults
 

@@ -41,6 +41,7 @@ Json json_of(const LedgerDiff& diff) {
           {"environment_differences",
            {{"bits", diff.environment.bits}, {"told", diff.environment.told}}},
           {"promised", diff.promised},
+          {"forced_past", diff.forced_past.empty() ? Json() : Json(diff.forced_past)},
           {"comparable", found.comparable},
           {"incomparable_reason", found.incomparable_reason},
           {"equal", found.equal},

@@ -1,8 +1,13 @@
+#include <algorithm>
+#include <array>
+#include <string_view>
+
 #include <gnu/libc-version.h>
 #include <nlohmann/json.hpp>
 
 #include "harness/base/error.h"
 #include "harness/evidence/ledger_record.h"
+#include "harness/plan/loaders.h"
 #include "results/environment.h"
 
 namespace dettax {
@@ -18,22 +23,40 @@ LedgerDepth depth_named(const std::string& word) {
   throw Error(ErrorKind::config, "its depth is \"" + word + "\"; known: step, layer, op");
 }
 
+// Of a case's description what decides no bit, or is the head's own, or is how the case is laid out. A text is
+// known by its hash.
+constexpr std::array<std::string_view, 10> kNotOfTheSetup{
+    "label",     "layout", "threads",    "topology",     "batch.micro",
+    "data.path", "seed",   "model.name", "model.source", "model.published_layers"};
+
+void flatten(const Yaml& node, const std::string& path, std::map<std::string, std::string>& out) {
+  if (std::ranges::find(kNotOfTheSetup, path) != kNotOfTheSetup.end()) return;
+  const std::string joint = path.empty() ? "" : path + ".";
+  if (node.kind == Yaml::Kind::scalar) out[path] = node.text;
+  for (const YamlEntry& entry : node.entries) flatten(entry.value, joint + entry.key, out);
+  for (size_t i = 0; i < node.items.size(); ++i)
+    flatten(node.items[i], joint + std::to_string(i), out);
+}
+
 }  // namespace
 
 std::string head_text(const LedgerHead& head) {
-  return Json{{"case_id", head.case_id},
-              {"mode", head.mode},
-              {"mode_hash", head.mode_hash},
-              {"seed", head.seed},
-              {"steps", head.steps},
-              {"threads_per_rank", head.threads_per_rank},
-              {"data_parallel", head.data_parallel},
-              {"micro_batch", head.micro_batch},
-              {"depth", to_string(head.depth)},
-              {"model", head.model},
-              {"knobs", head.knobs},
-              {"environment", head.environment},
-              {"suite", head.suite}}
+  return Json{
+      {"case_id", head.case_id},
+      {"mode", head.mode},
+      {"mode_hash", head.mode_hash},
+      {"seed", head.seed},
+      {"steps", head.steps},
+      {"threads_per_rank", head.threads_per_rank},
+      {"data_parallel", head.data_parallel},
+      {"micro_batch", head.micro_batch},
+      {"depth", to_string(head.depth)},
+      {"claims_reproducible", head.claims_reproducible ? Json(*head.claims_reproducible) : Json()},
+      {"model", head.model},
+      {"setup", head.setup},
+      {"knobs", head.knobs},
+      {"environment", head.environment},
+      {"suite", head.suite}}
       .dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -50,6 +73,11 @@ LedgerHead parse_ledger_head(const std::string& text) {
     head.data_parallel = json.at("data_parallel");
     head.micro_batch = json.at("micro_batch");
     head.depth = depth_named(json.at("depth").get<std::string>());
+    // Files of earlier builds lack the two.
+    if (const auto claim = json.find("claims_reproducible");
+        claim != json.end() && !claim->is_null())
+      head.claims_reproducible = claim->get<bool>();
+    head.setup = json.value("setup", head.setup);
     head.model = json.at("model").get<std::map<std::string, int64_t>>();
     head.knobs = json.at("knobs").get<std::map<std::string, std::string>>();
     head.environment = json.at("environment").get<std::map<std::string, std::string>>();
@@ -81,6 +109,8 @@ LedgerHead make_ledger_head(const Case& planned, const Mode& mode, LedgerDepth d
                 {"key_value_heads", model.key_value_heads},
                 {"ffn_width", model.ffn_width},
                 {"experts", model.moe ? model.moe->experts : 0}};
+  head.claims_reproducible = mode.claims_reproducible;
+  flatten(case_yaml(planned), "", head.setup);
   for (const KnobInfo& info : knob_table())
     head.knobs[std::string(info.name)] = knob_value(mode.knobs, info.knob);
   return head;

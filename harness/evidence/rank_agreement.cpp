@@ -54,9 +54,12 @@ RankAgreement ranks_agreement(LedgerSource& ledger) {
   for (const int64_t step : ledger.steps()) {
     ledger.load(0, step, first);
     first.renumber(copied);
+    // A block that is not there says nothing of its bits: its rank was stopped.
+    const bool missing = first.size() == 0;
     for (size_t rank = 1; rank < ledger.ranks(); ++rank) {
       ledger.load(rank, step, other);
       other.renumber(copied);
+      if (missing || other.size() == 0) continue;
       for (size_t i = 0; i < std::max(first.size(), other.size()); ++i) {
         ++agreement.compared;
         if (i < first.size() && i < other.size() && first.names[i] == other.names[i] &&
@@ -70,7 +73,7 @@ RankAgreement ranks_agreement(LedgerSource& ledger) {
       }
     }
   }
-  agreement.equal = agreement.compared > 0;
+  agreement.equal = agreement.tested = agreement.compared > 0;
   return agreement;
 }
 

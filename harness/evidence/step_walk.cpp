@@ -69,7 +69,7 @@ void StepWalk::explain_mismatch(int rank, size_t position, const Entries& a, con
     what = fmt::format("{} stands where the second has {} {}: another order", found.tensor,
                        b[position].path, b[position].tensor);
   }
-  differences_.push_back({position, rank, found, what, true});
+  differences_.push_back({position, rank, found, what, true, a.empty() || b.empty()});
 }
 
 // Behind a mismatch entries are paired by name: what has no partner counts as differing.
@@ -102,6 +102,9 @@ LedgerComparison StepWalk::result(int64_t later) const {
   out.first_rank = first.rank;
   out.first_ranks = ranks_with(first);
   out.structural = first.structural;
+  out.step_missing = first.step_missing;
+  out.gradients_agreed = first.entry.path == "state" && !first.structural &&
+                         gradients_.contains(parameter_of(first.entry.tensor) + ".grad");
   out.accumulated = only_sums_so_far();
   out.differing = differing() + later;
   const bool reduced = is_reduced(first.entry.path, first.entry.tensor) && inputs_seen_;

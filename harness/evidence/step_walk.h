@@ -29,6 +29,7 @@ class StepWalk {
     LedgerEntry entry;
     std::string what;  // "dq differs"
     bool structural = false;
+    bool step_missing = false;  // one of the two has nothing of the step
   };
   static bool before(const Difference& x, const Difference& y);
 

@@ -55,18 +55,17 @@ std::pair<std::string, std::string> look_up(FileKind kind, const std::string& na
           ""};
 }
 
-// A relative path that a file names starts at that file's folder; one from a flag at the current folder.
-std::string from_where_it_stands(const Yaml& reference, const std::string& path) {
-  const size_t colon = reference.origin.rfind(':');
-  if (!is_path(path) || fs::path(path).is_absolute() || colon == std::string::npos) return path;
-  const std::string line = reference.origin.substr(colon + 1);
+}  // namespace
+
+std::string from_where_it_stands(const Yaml& value, const std::string& path) {
+  const size_t colon = value.origin.rfind(':');
+  if (fs::path(path).is_absolute() || colon == std::string::npos) return path;
+  const std::string line = value.origin.substr(colon + 1);
   const bool in_file =
       !line.empty() && std::ranges::all_of(line, [](char c) { return c >= '0' && c <= '9'; });
   if (!in_file) return path;
-  return (fs::path(reference.origin.substr(0, colon)).parent_path() / path).string();
+  return (fs::path(value.origin.substr(0, colon)).parent_path() / path).string();
 }
-
-}  // namespace
 
 std::string find_home() {
   // Read before any thread starts. NOLINTNEXTLINE(concurrency-mt-unsafe)
@@ -123,7 +122,7 @@ std::string resolve(FileKind kind, const std::string& name_or_path) {
 std::string resolve(FileKind kind, const Yaml& reference, const std::string& key) {
   const auto [fault, path] = look_up(kind, read_text(reference, key));
   if (!fault.empty()) throw config_error(reference, key, fault);
-  return from_where_it_stands(reference, path);
+  return is_path(path) ? from_where_it_stands(reference, path) : path;
 }
 
 std::string resolve_base(FileKind kind, const Yaml& reference, const std::string& key,

@@ -22,6 +22,10 @@ std::string resolve(FileKind kind, const std::string& name_or_path);
 // value was laid over the file by a flag, at the current folder.
 std::string resolve(FileKind kind, const Yaml& reference, const std::string& key);
 
+// The path as seen from here of one that a value names: a relative one starts at the folder of the file that the value stands in, or,
+// where it was laid over a file, at the current folder.
+std::string from_where_it_stands(const Yaml& value, const std::string& path);
+
 // The same for a file's `base`; `above` are the files that are being read, each the base of the one before it. Error{config} if it is one
 // of them.
 std::string resolve_base(FileKind kind, const Yaml& reference, const std::string& key,

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "harness/base/fingerprint.h"
+#include "harness/plan/catalog.h"
 #include "harness/plan/loaders.h"
 
 namespace dettax {
@@ -15,12 +16,12 @@ constexpr int64_t kByteTokens = 256;
 
 // Why a file cannot be trained on, or nothing. One byte is one token, and a sequence needs the token
 // after its last, too.
-std::string text_fault(const std::string& path, int64_t sequence_length) {
+std::string text_fault(const std::string& path, bool written_whole, int64_t sequence_length) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
   if (!std::filesystem::exists(status)) {
-    if (std::filesystem::path(path).is_absolute()) return "does not exist";
-    return "does not exist in " + std::filesystem::current_path(error).string();
+    if (written_whole) return "does not exist";
+    return "does not exist in " + std::filesystem::path(path).parent_path().string();
   }
   if (std::filesystem::is_directory(status)) return "is a folder; it must be a text file";
   if (!std::filesystem::is_regular_file(status))
@@ -31,6 +32,13 @@ std::string text_fault(const std::string& path, int64_t sequence_length) {
   if (bytes > static_cast<uintmax_t>(sequence_length)) return "";
   return fmt::format("has {} bytes; a sequence of {} tokens needs at least {}", bytes,
                      sequence_length, sequence_length + 1);
+}
+
+// Whole, so that a run that is resumed and processes elsewhere find the same file.
+std::string whole_path(const Yaml& value, const std::string& written) {
+  return std::filesystem::absolute(from_where_it_stands(value, written))
+      .lexically_normal()
+      .string();
 }
 
 // Fills what a text is known by; false if it cannot be read to its end.
@@ -59,12 +67,14 @@ void read_data(MapReader& reader, Case& planned, KnownTexts& texts) {
   if (const Yaml* kind = keys.find("kind"))
     data.kind = kinds[read_word(*kind, keys.path("kind"), kinds)];
   keys.number("zipf_exponent", data.zipf_exponent, {0, 10});
-  keys.text("path", data.path);
+  std::string written;
+  keys.text("path", written);
   std::string wanted;
   keys.text("hash", wanted);
   keys.finish();
+  data.path = written;
   if (data.kind != "text") return;
-  if (data.path.empty()) {
+  if (written.empty()) {
     throw keys.fault("path", "is missing; kind text needs the path of a file");
   }
   if (planned.model.vocabulary < kByteTokens) {
@@ -73,17 +83,19 @@ void read_data(MapReader& reader, Case& planned, KnownTexts& texts) {
                                  "vocabulary of {}",
                                  kByteTokens, planned.model.name, planned.model.vocabulary));
   }
-  const std::string fault = text_fault(data.path, planned.batch.sequence_length);
-  if (!fault.empty()) throw keys.fault("path", fmt::format("\"{}\" {}", data.path, fault));
+  const bool written_whole = std::filesystem::path(written).is_absolute();
+  data.path = whole_path(*node->find("path"), written);
+  const std::string fault = text_fault(data.path, written_whole, planned.batch.sequence_length);
+  if (!fault.empty()) throw keys.fault("path", fmt::format("\"{}\" {}", written, fault));
   const auto [known, is_new] = texts.try_emplace(data.path, data);
   if (is_new && !identify(known->second))
-    throw keys.fault("path", fmt::format("\"{}\" cannot be read", data.path));
+    throw keys.fault("path", fmt::format("\"{}\" cannot be read", written));
   data.bytes = known->second.bytes;
   data.hash = known->second.hash;
   if (!wanted.empty() && wanted != data.hash) {
     throw keys.fault("path", fmt::format("\"{}\" is not the text that was planned with: its hash "
                                          "is {}, not {}",
-                                         data.path, data.hash, wanted));
+                                         written, data.hash, wanted));
   }
 }
 

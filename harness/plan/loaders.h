@@ -25,6 +25,9 @@ void read_data(MapReader& reader, Case& planned, KnownTexts& texts);
 // many as the layout needs.
 void read_nodes(MapReader& keys, Topology& topology);
 
+// A suite that stands inside of another file, which messages name and relative paths start beside.
+Suite parse_suite(const std::string& yaml, const std::string& file);
+
 // All cases of one entry of `cases`: the cross product of its lists.
 std::vector<Case> read_cases(const Yaml& entry, const std::string& key, KnownTexts& texts);
 

@@ -74,7 +74,15 @@ class Reader {
   bool read_members() {
     const std::string place = "outside of the events";
     if (!parse([](JsonCursor& at) { return at.expect('{'); }, "at its begin")) return false;
-    for (bool more = true; more;) {
+    bool more = true;
+    const auto is_empty = [&](JsonCursor& at) {
+      const char c = at.peek();
+      if (c == 0) return at.expect('}');
+      more = c != '}';
+      return more || at.expect('}');
+    };
+    if (!parse(is_empty, place)) return false;
+    while (more) {
       bool events = false;
       std::string key;
       JsonToken value;
@@ -108,7 +116,9 @@ class Reader {
       if (read_event(more)) continue;
       if (!options_.salvage) return false;
       builder_.count_damaged(1);
-      if (!find_next_event()) return false;
+      if (find_next_event()) continue;
+      builder_.note_cut_off();
+      return false;
     }
     return true;
   }

@@ -23,6 +23,7 @@ class KinetoTraceBuilder {
   std::optional<std::string> add(const KinetoEvent& event);
   // A top-level member other than the events. Throws Error if it is not what it has to be.
   void add_member(std::string_view key, const JsonToken& value);
+  void note_cut_off() { trace_.losses.cut_off = true; }
   void count_damaged(int64_t events) { trace_.losses.damaged += events; }
 
   Trace take();

@@ -60,6 +60,7 @@ TEST_F(AttributeCommand, PrintsATableOrJsonThatCloses) {
 TEST_F(AttributeCommand, SaysInOneLineWhatIsWrong) {
   write("fast.json", trace_of(20));
   write("blind.json", trace_of(20, false));
+  write("empty.json", "{}");
   write("cut.json", trace_of(20).substr(0, 900));
   struct Row {
     std::string arguments;
@@ -79,6 +80,11 @@ TEST_F(AttributeCommand, SaysInOneLineWhatIsWrong) {
             "dettax: --max-unmapped: a ratio from 0 to 1 is expected, such as 0.02\n"},
            {"none.json fast.json --json nowhere/where.json", 2,
             "dettax: --json nowhere/where.json: its folder does not exist\n"},
+           {"fast.json blind.json --json fast.json", 2,
+            "dettax: --json fast.json: is what is read as FAST; another file is needed\n"},
+           {"fast.json empty.json", 4,
+            "dettax: empty.json: holds no kernel: record it with the device's activities; nothing "
+            "can be attributed\n"},
            {"fast.json fast.json --unprofiled-fast 1", 2,
             "dettax: --unprofiled-fast and --unprofiled-det: both are needed, or neither\n"}}) {
     const Outcome outcome = run(arguments);

@@ -83,6 +83,55 @@ TEST_F(GoldenFile, SaysInOneLineWhatIsWrong) {
   EXPECT_THAT(none.err, HasSubstr("is a ledger but no golden run"));
 }
 
+TEST_F(GoldenFile, IsReplacedAlsoWhereItIsDamaged) {
+  const std::string whole = read_text(kGolden);
+  std::ofstream(folder_.path() / "golden.ledger", std::ios::binary) << whole.substr(0, 900);
+  const Outcome outcome = run_program(folder_.path(), "verify --golden golden.ledger --record");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("what is replaced: damaged or outdated (golden.ledger"));
+  EXPECT_EQ(run_program(folder_.path(), "verify --golden golden.ledger").exit_code, 0);
+  std::ofstream(folder_.path() / "notes.txt") << "no ledger";
+  const Outcome other = run_program(folder_.path(), "verify --golden notes.txt --record");
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_THAT(other.err, HasSubstr("is no ledger and is not replaced by one"));
+  EXPECT_EQ(read_text(folder_.path() / "notes.txt"), "no ledger");
+}
+
+TEST_F(GoldenFile, JsonGoesWhereItIsAskedToAndNowhereElse) {
+  write(folder_.path() / "golden.ledger", golden());
+  const auto run = [&](const std::string& arguments) {
+    return run_program(folder_.path(), "verify --golden golden.ledger --json " + arguments);
+  };
+  const Outcome out = run("-");
+  EXPECT_EQ(out.exit_code, 0) << out.err;
+  EXPECT_EQ(nlohmann::json::parse(out.out)["exit_code"], 0);
+  EXPECT_EQ(run("golden.ledger").exit_code, 2);
+  EXPECT_EQ(run("nowhere/v.json").exit_code, 2);
+  EXPECT_EQ(run("v.json --record").exit_code, 2);
+  EXPECT_EQ(golden(), [&] {
+    std::ifstream in(folder_.path() / "golden.ledger", std::ios::binary);
+    return read_ledger(in, "golden.ledger");
+  }());
+}
+
+TEST_F(GoldenFile, OfATextIsRepeatedFromAnotherFolder) {
+  std::filesystem::create_directories(folder_.path() / "sub");
+  std::ofstream(folder_.path() / "sub/text.txt") << std::string(4000, 'x');
+  testing::write_suite(folder_.path() / "sub",
+                       testing::tiny_suite_yaml("  - {data: {kind: text, path: text.txt}}\n"),
+                       "of");
+  const Outcome recorded =
+      run_program(folder_.path(), "verify --golden sub/t.ledger --record --suite sub/of.yaml");
+  ASSERT_EQ(recorded.exit_code, 0) << recorded.err << recorded.out;
+  std::filesystem::rename(folder_.path() / "sub", folder_.path() / "moved");
+  EXPECT_EQ(run_program(folder_.path(), "verify --golden moved/t.ledger").exit_code, 0);
+  std::filesystem::remove(folder_.path() / "moved/text.txt");
+  const Outcome lost = run_program(folder_.path(), "verify --golden moved/t.ledger");
+  EXPECT_EQ(lost.exit_code, 2);
+  EXPECT_THAT(lost.err, HasSubstr("moved/t.ledger:"));
+  EXPECT_THAT(lost.err, HasSubstr("\"text.txt\" does not exist in "));
+}
+
 TEST(DiffCommand, ComparesLedgerFiles) {
   const TemporaryFolder folder;
   Ledger changed = golden();
@@ -94,6 +143,8 @@ TEST(DiffCommand, ComparesLedgerFiles) {
   EXPECT_EQ(differs.exit_code, 5);
   EXPECT_THAT(differs.out, HasSubstr("different: step 0, rank 1, "));
   EXPECT_EQ(nlohmann::json::parse(read_text(folder.path() / "out.json"))["exit_code"], 5);
+  EXPECT_EQ(run_program(folder.path(), "diff b.ledger b.ledger --json b.ledger").exit_code, 2);
+  EXPECT_EQ(run_program(folder.path(), "diff b.ledger b.ledger --json no/b.json").exit_code, 2);
   changed.seed = 7;
   write(folder.path() / "c.ledger", changed);
   const Outcome other = run_program(folder.path(), "diff " + kGolden + " c.ledger");

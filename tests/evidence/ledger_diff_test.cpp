@@ -36,6 +36,11 @@ Ledger in_environment(const std::string& name, const std::string& value) {
   return ledger;
 }
 
+Ledger with_suite(Ledger ledger) {
+  ledger.suite = "cases: []";
+  return ledger;
+}
+
 Ledger with_changed(const std::string& path, const std::string& tensor, int64_t step = 1,
                     Ledger ledger = sample_ledger()) {
   for (size_t rank = 0; rank < 2; ++rank) entry(ledger, rank, step, path, tensor).value = of(99);
@@ -232,6 +237,77 @@ TEST(Golden, ATornFileOrAPlainLedgerIsNoGoldenRun) {
   torn.torn = true;
   EXPECT_THROW(judge(torn, golden_ledger()), Error);
   EXPECT_THROW(judge(sample_ledger(), sample_ledger()), Error);
+}
+
+TEST(LedgerDiff, AnotherCaseOfTheSameNameIsNamedBeforeBits) {
+  Ledger a = sample_ledger(), b = with_changed("state", "weight", 0);
+  a.setup = {{"optimizer.learning_rate", "0.0003"}, {"model.dropout", "0"}};
+  b.setup = {{"optimizer.learning_rate", "0.001"}, {"model.dropout", "0"}};
+  const LedgerDiff found = diff(a, b);
+  EXPECT_EQ(found.exit_code(), ExitCode::infrastructure);
+  EXPECT_THAT(text(found), HasSubstr("not compared: another optimizer: learning_rate: 0.0003 "
+                                     "against 0.001\n"));
+  b.setup = a.setup;
+  b.setup["injections.0.kind"] = "nan";
+  EXPECT_THAT(text(diff(a, b)),
+              HasSubstr("not compared: other faults injected: 0.kind: none against nan\n"));
+  EXPECT_EQ(judge_golden(*view_ledger(with_suite(a)), "g", *view_ledger(b)).code,
+            ExitCode::infrastructure);
+  b.setup = a.setup;
+  EXPECT_EQ(diff(a, b).exit_code(), ExitCode::not_bit_exact);
+}
+
+TEST(LedgerDiff, ForcedItSaysPastWhat) {
+  CompareOptions options;
+  options.force = true;
+  Ledger other = sample_ledger();
+  other.seed = 7;
+  const LedgerDiff found = diff(sample_ledger(), other, options);
+  EXPECT_TRUE(found.comparison.equal);
+  EXPECT_THAT(text(found), HasSubstr("forced past: another seed: 1 against 7\n"));
+  EXPECT_THAT(text(found, true), HasSubstr("forced past: "));
+  EXPECT_EQ(
+      nlohmann::json::parse(diff_json({&found, 1}, ExitCode::pass))["diffs"][0]["forced_past"],
+      "another seed: 1 against 7");
+  EXPECT_THAT(text(diff(sample_ledger(), sample_ledger(), options)), Not(HasSubstr("forced past")));
+}
+
+TEST(LedgerDiff, ForcedRanksWithoutPartnerAreNotEqual) {
+  CompareOptions options;
+  options.force = true;
+  Ledger one = sample_ledger();
+  one.ranks.pop_back();
+  const LedgerDiff found = diff(sample_ledger(), one, options);
+  EXPECT_FALSE(found.comparison.equal);
+  EXPECT_EQ(found.exit_code(), ExitCode::not_bit_exact);
+  EXPECT_THAT(text(found),
+              HasSubstr("what both have is equal; the first has 2 ranks, the second 1"));
+}
+
+// Drops step 2 of rank 1.
+Ledger without_last_block() {
+  Ledger ledger = sample_ledger();
+  std::erase_if(ledger.ranks[1], [](const LedgerEntry& entry) { return entry.step == 2; });
+  return ledger;
+}
+
+TEST(LedgerDiff, WhatIsMissingIsCalledSo) {
+  EXPECT_EQ(diff(sample_ledger(), without_last_block()).cause.name, "missing steps");
+  Ledger torn = without_last_block();
+  torn.torn = true;
+  const LedgerDiff cut = diff(sample_ledger(), torn);
+  EXPECT_EQ(cut.cause.name, "cut off");
+  EXPECT_FALSE(cut.b.agreement.tested && !cut.b.agreement.equal)
+      << cut.b.agreement.first_difference;
+  Ledger gap = sample_ledger();
+  std::erase_if(gap.ranks[1], [](const LedgerEntry& entry) {
+    return entry.step == 1 && entry.path == "backward/layer1/attention";
+  });
+  EXPECT_EQ(diff(sample_ledger(), gap).cause.name, "missing entries");
+}
+
+TEST(LedgerDiff, AnUpdateOfEqualGradientsIsNoOrderOfSums) {
+  EXPECT_EQ(diff(sample_ledger(), with_changed("state", "weight")).cause.name, "no order of sums");
 }
 
 }  // namespace

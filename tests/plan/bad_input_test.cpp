@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "harness/base/error.h"
+#include "harness/plan/loaders.h"
 #include "harness/plan/suite.h"
 #include "harness/plan/yaml.h"
 #include "tests/plan/temporary_file.h"
@@ -387,9 +388,24 @@ TEST(BadInput, ATextMustBeAFileThatIsLongEnough) {
 }
 
 TEST(BadInput, ARelativeTextThatIsMissingSaysWhereItWasLookedFor) {
-  EXPECT_EQ(failure(text_case("no-such-text")),
-            ":5: cases.0.data.path: \"no-such-text\" does not exist in " +
-                std::filesystem::current_path().string());
+  const std::string message = failure(text_case("no-such-text"));
+  const std::string said = ":5: cases.0.data.path: \"no-such-text\" does not exist in ";
+  EXPECT_EQ(message.substr(0, said.size()), said);
+  EXPECT_EQ(message.find(std::filesystem::current_path().string()), std::string::npos) << message;
+}
+
+TEST(SuiteText, StartsAtTheFolderOfTheSuite) {
+  const TemporaryFile text("t.txt", std::string(65, 'x'));
+  const std::string name = std::filesystem::path(text.path()).filename().string();
+  const std::string beside = text.folder() + "/suite.yaml";
+  const Suite loaded = parse_suite(text_case(name), beside);
+  EXPECT_EQ(loaded.cases[0].data.path, text.path());
+  EXPECT_EQ(parse_suite(dump_suite(loaded), "elsewhere/suite.yaml").cases[0].data.path,
+            text.path());
+  // A copy elsewhere is the same text.
+  const TemporaryFile copy("u.txt", std::string(65, 'x'));
+  std::filesystem::rename(copy.path(), copy.folder() + "/" + name);
+  EXPECT_EQ(parse_suite(text_case(name), copy.folder() + "/suite.yaml").hash, loaded.hash);
 }
 
 TEST(BadInput, ATextThatChangedSinceItWasPlannedIsRefused) {

@@ -253,6 +253,16 @@ TEST(Attribution, RefusesOtherRanks) {
             "the same ranks");
 }
 
+TEST(Attribution, RefusesOtherRanksOfSingleFilesWhereBothAreKnown) {
+  const std::vector<Trace> traces = simulate({});
+  EXPECT_EQ(refusal([&] { attribute({traces[0]}, {traces[1]}); }, ErrorKind::usage),
+            "the fast traces are of rank 0, the deterministic ones of rank 1; both must be of the "
+            "same ranks");
+  Trace unknown = traces[1];
+  unknown.rank.reset();
+  EXPECT_NO_THROW(attribute({traces[0]}, {unknown}));
+}
+
 TEST(Attribution, RefusesDroppedRecords) {
   std::vector<Trace> lossy = simulate({});
   lossy[1].losses.dropped = 3;

@@ -209,5 +209,40 @@ TEST(ChromeExportOf, ATraceOfTheHostWhoseStreamsAreMissingIsRefused) {
   EXPECT_THROW(read_kineto(folder.write("trace.json", text)), Error);
 }
 
+class CutOff : public testing::Test {
+ protected:
+  // Cut in front of the first event of work of this step (of 4, 5, 6).
+  Trace salvaged(size_t step) {
+    const Trace whole = host_trace();
+    std::string text = chrome_text(whole);
+    const auto before = std::ranges::count_if(
+        whole.spans, [&](const Span& span) { return span.start_ns < whole.steps[step].start_ns; });
+    size_t at = 0;
+    for (int64_t i = 0; i < before + 1; ++i) at = text.find("\"cat\": \"kernel\"", at + 1);
+    const auto path = folder_.write("cut.json", text.substr(0, at + 20));
+    return read_kineto(path, {.step_name = "", .salvage = true});
+  }
+  TestFolder folder_;
+};
+
+TEST_F(CutOff, StepsOfTheHostBehindTheCutAreLeftOutAndNoted) {
+  const Attribution whole = attribute({host_trace()}, {host_trace()});
+  const Attribution cut = attribute({host_trace()}, {salvaged(2)});
+  EXPECT_EQ(whole.deterministic.steps, 3);
+  EXPECT_LT(cut.deterministic.steps, 3);
+  EXPECT_GT(cut.deterministic.steps, 0);
+  EXPECT_THAT(cut.notes, testing::Contains(HasSubstr("the file was cut off before its end")));
+  EXPECT_NEAR(cut.step.delta_seconds, 0, 2e-8);
+}
+
+TEST_F(CutOff, WithoutAWholeStepNothingIsAttributed) {
+  try {
+    attribute({host_trace()}, {salvaged(0)});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::infrastructure) << error.what();
+  }
+}
+
 }  // namespace
 }  // namespace dettax

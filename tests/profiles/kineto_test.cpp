@@ -333,6 +333,16 @@ TEST_F(Traces04, Trace04ATruncatedGzipFileIsDamaged) {
   EXPECT_EQ(trace.losses.damaged, 1);
 }
 
+TEST_F(Kineto, AnEmptyObjectHoldsNoKernel) {
+  const Trace trace = read("{}");
+  EXPECT_EQ(trace.losses, Losses{});
+  EXPECT_THAT(
+      refusal([&] { refuse_if_unusable(trace, summarize(trace)); }, ErrorKind::infrastructure),
+      HasSubstr("holds no kernel"));
+  refusal([&] { read("{"); }, ErrorKind::config);
+  refusal([&] { read("{,}"); }, ErrorKind::config);
+}
+
 TEST_F(Traces, Trace05NoDigitOfATimeIsLost) {
   KinetoText text;
   text.event("kernel", "a", "0", "7", "1786000000000000.100", "0.050", "\"stream\": 7");
