@@ -109,6 +109,12 @@ class Reader {
     if (text == record_fields::reason_not_finite(-kInfinity)) return -kInfinity;
     return std::numeric_limits<double>::quiet_NaN();
   }
+  // NaN breaks no order: it says that there is no interval.
+  static void check_interval(const Estimate& value, const std::string& where) {
+    if (value.low > value.value) fail(where + ".low", "is over the value");
+    if (value.high < value.value) fail(where + ".high", "is under the value");
+    if (value.count < 0) fail(where + ".count", "must be 0 or more");
+  }
   static bool holds_null(const Json& array) {
     return std::any_of(array.begin(), array.end(), [](const Json& item) {
       return item.is_null() || (item.is_array() && holds_null(item));
@@ -121,6 +127,7 @@ class Reader {
       Reader inner(json, where);
       record_fields::fields(inner, value);
       inner.finish();
+      if constexpr (std::is_same_v<T, Estimate>) check_interval(value, where);
     } else if constexpr (std::is_same_v<T, bool>) {
       if (!json.is_boolean()) fail(where, "must be true or false");
       value = json.get<bool>();
@@ -218,7 +225,27 @@ const ReasonInfo& known_reason(const std::string& code, const std::string& where
               where + ": there is no reason code '" + code + "'" + did_you_mean(code, known));
 }
 
+void check_positive(const Estimate& estimate, const std::string& where) {
+  if (estimate.value <= 0 || estimate.low < 0)
+    throw Error(ErrorKind::config, where + ": must be over 0, as times and their ratios are");
+}
+
+void check_estimates(const Record& record, const std::string& name) {
+  for (size_t i = 0; i < record.arms.size(); ++i) {
+    if (record.arms[i].step_time_seconds)
+      check_positive(*record.arms[i].step_time_seconds,
+                     name + ": arms[" + std::to_string(i) + "].step_time_seconds");
+  }
+  for (size_t i = 0; i < record.taxes.size(); ++i) {
+    const std::string where = name + ": taxes[" + std::to_string(i) + "].";
+    check_positive(record.taxes[i].overhead_ratio, where + "overhead_ratio");
+    if (record.taxes[i].control_ratio)
+      check_positive(*record.taxes[i].control_ratio, where + "control_ratio");
+  }
+}
+
 void check(const Record& record, const std::string& name) {
+  check_estimates(record, name);
   for (size_t i = 0; i < record.arms.size(); ++i) {
     const std::string& code = record.arms[i].failure_code;
     if (!code.empty()) known_reason(code, name + ": arms[" + std::to_string(i) + "].failure_code");

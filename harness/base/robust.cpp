@@ -14,6 +14,13 @@ double median(std::vector<double> values) {
   return (*std::max_element(values.begin(), middle) + *middle) / 2;
 }
 
+double lower_median(std::vector<double> values) {
+  if (values.empty()) return std::numeric_limits<double>::quiet_NaN();
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
 double scatter(std::span<const double> values, double center) {
   constexpr double kToStandardDeviation = 1.4826;  // 1 / quantile(0.75) of the normal distribution
   std::vector<double> distances;

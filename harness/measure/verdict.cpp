@@ -10,6 +10,7 @@
 #include "harness/base/quantiles.h"
 #include "harness/measure/measure.h"
 #include "results/reason.h"
+#include "results/tax_limit.h"
 
 namespace dettax {
 namespace {
@@ -135,12 +136,6 @@ bool control_differs(const Estimate& control, double target) {
   return (control.low > 1 || control.high < 1) && std::abs(control.value - 1) > target;
 }
 
-// How far two arms that are the same were certainly apart: log scale, 0 if not shown to be.
-double certain_bias(const std::optional<Estimate>& control) {
-  if (!control || (control->low <= 1 && control->high >= 1)) return 0;
-  return std::abs(std::log(control->value));
-}
-
 // Time until the smallest detectable tax is `limit`: it shrinks as the widest interval does.
 std::optional<double> seconds_until_detectable(const Record& record, const Tax& tax, double limit,
                                                double confidence) {
@@ -155,21 +150,18 @@ std::optional<double> seconds_until_detectable(const Record& record, const Tax& 
 }
 
 Verdict judge_with_limit(const Record& record, const Tax& tax, double limit, double confidence) {
-  const double bias = certain_bias(tax.control_ratio);
-  const double low = tax.overhead_ratio.low * std::exp(-bias),
-               high = tax.overhead_ratio.high * std::exp(bias);
+  const TaxBesideLimit beside = tax_beside_limit(tax, limit);
   std::string words =
       fmt::format("{}: {}, limit {}.", tax.arm, tax_words(tax.overhead_ratio, confidence),
                   format_signed_percent(limit - 1));
-  if (low > limit) return make_verdict("over_limit", words);
-  const bool under = high < limit, visible = tax.min_detectable_overhead_ratio <= limit;
-  if (under && visible) return make_verdict("within_limit", words);
+  if (beside.over) return make_verdict("over_limit", words);
+  if (beside.under && beside.visible) return make_verdict("within_limit", words);
   std::optional<double> seconds = 0.0;
-  if (!under) {
-    const double room = std::abs(std::log(limit / tax.overhead_ratio.value)) - bias;
+  if (!beside.under) {
+    const double room = std::abs(std::log(limit / tax.overhead_ratio.value)) - beside.bias;
     seconds = seconds_until(record, tax.overhead_ratio, room, confidence);
   }
-  if (!visible) {
+  if (!beside.visible) {
     words += fmt::format(
         " This case tells a tax from none only from {} on, so that it could have missed one as "
         "large as the limit.",

@@ -24,16 +24,16 @@ const std::vector<std::string>& rule_names() {
   return kNames;
 }
 
-constexpr const char* kHardwareCodes[] = {"slow_node", "odd_ratio", "slow_rank"};
+constexpr const char* kHardwareCodes[] = {"slow_node", "odd_ratio", "slow_rank", "bits_differ"};
 
 bool is_hardware(const AcceptanceFinding& finding) {
   return std::ranges::any_of(kHardwareCodes,
                              [&](const char* code) { return finding.code == code; });
 }
 
-std::vector<std::string> judge_configuration(const std::vector<NodeObservation>& all,
-                                             FindingList& list) {
-  std::set<std::string> odd, nodes;
+FleetSetup judge_configuration(const std::vector<NodeObservation>& all, FindingList& list) {
+  FleetSetup setup;
+  std::set<std::string> nodes;
   for (const NodeObservation& one : all) {
     if (!one.record->arms.empty()) nodes.insert(one.node);
   }
@@ -42,22 +42,25 @@ std::vector<std::string> judge_configuration(const std::vector<NodeObservation>&
     where.node = difference.node;
     const std::string words =
         difference.node.empty()
-            ? fmt::format("the nodes differ in {}: {}", difference.setting, difference.value)
+            ? fmt::format("the nodes differ in {}: {}; only nodes alike in it are compared",
+                          difference.setting, difference.value)
             : fmt::format(
                   "configuration differs from the fleet: {} is {} on {}, {} elsewhere; its "
                   "times are not held against its hardware",
                   difference.setting, difference.value, difference.node, difference.fleet_value);
     list.add("configuration", "configuration_differs", where, words);
-    if (!difference.node.empty()) odd.insert(difference.node);
+    if (!difference.node.empty()) setup.excluded.insert(difference.node);
+    for (const auto& [node, value] : difference.value_of)
+      setup.group[node] += difference.setting + "=" + value + "\n";
   }
   if (nodes.size() < 2) {
     list.explain("configuration", "one node has no others to differ from");
   } else {
     for (const std::string& node : nodes) {
-      if (!odd.contains(node)) list.keep("configuration");
+      if (!setup.excluded.contains(node)) list.keep("configuration");
     }
   }
-  return {odd.begin(), odd.end()};
+  return setup;
 }
 
 void judge_baseline(const std::vector<NodeObservation>& all, const AcceptanceRules& rules,
@@ -85,9 +88,10 @@ void judge_baseline(const std::vector<NodeObservation>& all, const AcceptanceRul
     const char* code = row.status == Status::fail           ? "changed"
                        : row.status == Status::inconclusive ? "not_resolved"
                                                             : "incomplete";
-    list.add("baseline", code, where,
-             fmt::format("{} on {}: {} {}: {}", row.case_id, row.node, row.arm, row.quantity,
-                         row.words))
+    list.add(
+            "baseline", code, where,
+            fmt::format("{} on {}: {}{}", row.case_id, row.node,
+                        row.quantity.empty() ? "" : row.arm + " " + row.quantity + ": ", row.words))
         .arm = row.arm;
   }
 }
@@ -155,8 +159,9 @@ void explain_idle_rules(const std::vector<NodeObservation>& all, const Acceptanc
                         FindingList& list) {
   std::set<std::string> nodes;
   for (const NodeObservation& one : all) nodes.insert(one.node);
-  list.explain("fleet", nodes.size() < 2 ? "one node has no fleet to be compared with"
-                                         : "no case was measured on two nodes");
+  list.explain("fleet", nodes.size() < 2
+                            ? "one node has no fleet to be compared with"
+                            : "no case was measured on two nodes that are set up alike");
   list.explain("stragglers", "no case has several ranks");
   list.explain("tax", "no tax was published, or no limit is for it");
   const bool limited = std::ranges::any_of(
@@ -207,8 +212,10 @@ Acceptance judge_acceptance(const std::vector<AcceptanceInput>& inputs,
   for (const std::string& rule : rule_names()) list.explain(rule, "nothing to judge");
   const std::vector<NodeObservation> all = observe(inputs);
   for (const NodeObservation& one : all) judge_case(one, rules, list);
-  const std::vector<std::string> odd = judge_configuration(all, list);
-  const std::vector<FleetPosition> positions = judge_fleet(all, odd, rules, list);
+  judge_limits_used(all, rules, list);
+  judge_bits(all, list);
+  const FleetSetup setup = judge_configuration(all, list);
+  const std::vector<FleetPosition> positions = judge_fleet(all, setup, rules, list);
   judge_baseline(all, rules, context, list);
   judge_context(context, rules, list);
   explain_idle_rules(all, rules, list);

@@ -41,7 +41,8 @@ struct NodeVerdict {
   std::string code;   // of its worst finding; accepted without one
   std::string words;  // all of its findings
   int64_t cases = 0, attempts = 0;
-  bool hardware = false;  // suspected: slow, odd or with a slow rank, and set up as the others are
+  bool hardware =
+      false;  // suspected: slow, odd, with a slow rank or other bits, and set up as the others are
   std::optional<double> fast_ratio;  // its fast step over the fleet's median, mean over cases
   std::optional<double>
       odd_ratio;  // its deterministic ratio over the fleet's median, mean over cases and arms

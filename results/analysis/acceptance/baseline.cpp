@@ -138,6 +138,31 @@ void add_missing(const Baseline& baseline, const Record& record, const std::vect
   }
 }
 
+// Cases of the baseline that a node has no record of at all: nothing says that they still do what they did.
+void add_not_run(const Baseline& baseline, const std::vector<Record>& records,
+                 std::vector<BaselineCheckRow>& rows) {
+  std::map<std::string, std::string> node_of_run;
+  for (const Record& record : records) {
+    if (!node_of(record).empty()) node_of_run.emplace(record.run_id, node_of(record));
+  }
+  std::map<std::string, std::set<std::string>> have;  // node -> cases
+  for (const Record& record : records) {
+    const auto known = node_of_run.find(record.run_id);
+    if (known != node_of_run.end()) have[known->second].insert(record.case_id);
+  }
+  std::set<std::string> wanted;
+  for (const BaselineRow& row : baseline.rows) wanted.insert(row.case_id);
+  for (const auto& [node, cases] : have) {
+    for (const std::string& case_id : wanted) {
+      if (cases.contains(case_id)) continue;
+      BaselineCheckRow& row = rows.emplace_back();
+      row.node = node;
+      row.case_id = case_id;
+      row.words = "was not measured: the baseline has this case, the run does not";
+    }
+  }
+}
+
 }  // namespace
 
 std::string platform_of(const Environment& environment) {
@@ -211,6 +236,7 @@ BaselineCheck check_baseline(const Baseline& baseline, const std::vector<Record>
     add_missing(baseline, record, now, check.rows);
     for (const Measured& one : now) all.emplace_back(&record, one);
   }
+  add_not_run(baseline, records, check.rows);
   check.provenance_differences.assign(differences.begin(), differences.end());
   if (!differences.empty() && !settings.force) {
     check.rows.clear();

@@ -8,16 +8,36 @@
 #include "harness/base/text.h"
 #include "results/analysis/acceptance/findings.h"
 #include "results/reason.h"
+#include "results/tax_limit.h"
 
 namespace dettax {
 namespace {
 
 std::string where_words(const NodeObservation& one) { return one.case_id + " on " + one.node; }
 
-bool has_tax_limit(const NodeObservation& one, const AcceptanceRules& rules) {
+// Whether a limit of these rules judges the published tax of this arm.
+bool judged_by_limit(const NodeObservation& one, const std::string& arm,
+                     const AcceptanceRules& rules) {
+  const auto tax = std::ranges::find(one.record->taxes, arm, &Tax::arm);
+  if (tax == one.record->taxes.end() || !tax->published) return false;
   return std::ranges::any_of(rules.limits, [&](const CaseLimit& limit) {
-    return limit.max_overhead_ratio && matches_glob(limit.pattern, one.case_id);
+    return limit.max_overhead_ratio && matches_glob(limit.pattern, one.case_id) &&
+           matches_glob(limit.arm, arm);
   });
+}
+
+// Whether limits here decide instead of the suite's: those of the arm that the record's verdict is about, which its reason begins
+// with, else of every arm that it could be about.
+bool limits_decide(const NodeObservation& one, const AcceptanceRules& rules) {
+  bool any = false, all = true;
+  for (const ArmResult& arm : one.record->arms) {
+    if (!arm.claims_reproducible) continue;
+    const bool judged = judged_by_limit(one, arm.arm, rules);
+    if (one.record->verdict.reason.starts_with(arm.arm + ": ")) return judged;
+    any = true;
+    all = all && judged;
+  }
+  return any && all;
 }
 
 const ArmResult* broken_arm(const Record& record) {
@@ -55,14 +75,13 @@ void judge_verdict(const NodeObservation& one, const AcceptanceRules& rules, Fin
       }
       return;
     case Status::inconclusive:
-      // The limits here decide instead of the suite's.
-      if (verdict.reason_code == "not_resolved" && has_tax_limit(one, rules))
+      if (verdict.reason_code == "not_resolved" && limits_decide(one, rules))
         return list.keep("cases");
       return own(verdict.reason_code);
     case Status::skipped:
       return;  // fleet_rules.cpp says it where others ran it
     case Status::fail:
-      if (verdict.reason_code == "over_limit" && has_tax_limit(one, rules))
+      if (verdict.reason_code == "over_limit" && limits_decide(one, rules))
         return list.keep("cases");
       return own(verdict.reason_code);
     case Status::error:
@@ -72,13 +91,16 @@ void judge_verdict(const NodeObservation& one, const AcceptanceRules& rules, Fin
 
 void judge_tax(const NodeObservation& one, const Tax& tax, double limit, FindingList& list) {
   const Estimate& ratio = tax.overhead_ratio;
-  const std::string words = fmt::format(
+  const TaxBesideLimit beside = tax_beside_limit(tax, limit);
+  std::string words = fmt::format(
       "{}: tax of {} {} ({} to {}, n = {}), limit {}", where_words(one), tax.arm,
       format_signed_percent(ratio.value - 1), format_signed_percent(ratio.low - 1),
       format_signed_percent(ratio.high - 1), ratio.count, format_signed_percent(limit - 1));
-  if (ratio.low > limit) {
+  if (beside.bias > 0)
+    words += fmt::format(", fast is {} apart from itself", format_percent(std::expm1(beside.bias)));
+  if (beside.over) {
     list.add("tax", "over_limit", one, words).arm = tax.arm;
-  } else if (ratio.high <= limit && tax.min_detectable_overhead_ratio <= limit) {
+  } else if (beside.under && beside.visible) {
     list.keep("tax");
   } else {
     list.add("tax", "not_resolved", one,
@@ -157,6 +179,13 @@ void judge_scopes(const NodeObservation& one, const ArmEvidence& evidence,
       .arm = evidence.arm;
 }
 
+// What the record says of the arm as a whole does not outweigh a scope that was tested and differed.
+bool reproduced(const ArmEvidence& evidence) {
+  const bool scopes = std::ranges::none_of(
+      evidence.scopes, [](const ScopeEvidence& scope) { return scope.tested && !scope.equal; });
+  return evidence.reproducible && scopes && (!evidence.ranks.tested || evidence.ranks.equal);
+}
+
 // Of an arm that claims to reproduce its bits and does not, or has nothing to show for it.
 void add_unreproduced(const NodeObservation& one, const std::string& arm,
                       const ArmEvidence* evidence, FindingList& list) {
@@ -169,8 +198,11 @@ void add_unreproduced(const NodeObservation& one, const std::string& arm,
   }
   std::string first;
   for (const ScopeEvidence& scope : evidence->scopes) {
-    if (first.empty() && !scope.first_difference.empty()) first = ": " + scope.first_difference;
+    if (first.empty() && scope.tested && !scope.equal)
+      first = fmt::format(" over {}: {}", scope.scope, scope.first_difference);
   }
+  if (first.empty() && evidence->ranks.tested && !evidence->ranks.equal)
+    first = ": ranks disagree: " + evidence->ranks.first_difference;
   list.add("evidence", "not_reproducible", one,
            fmt::format("{}: {} did not reproduce its bits{}", where_words(one), arm, first))
       .arm = arm;
@@ -183,7 +215,7 @@ void judge_evidence(const NodeObservation& one, const AcceptanceRules& rules, Fi
   for (const ArmResult& arm : record.arms) {
     if (!arm.claims_reproducible) continue;
     const ArmEvidence* evidence = find_evidence(record, arm.arm);
-    if (evidence == nullptr || !evidence->reproducible) {
+    if (evidence == nullptr || !reproduced(*evidence)) {
       add_unreproduced(one, arm.arm, evidence, list);
     } else {
       judge_scopes(one, *evidence, rules, list);

@@ -60,11 +60,11 @@ void add_differences(const std::string& setting, const std::map<std::string, std
   if (votes.size() < 2) return;
   const auto most = std::ranges::max_element(votes, {}, [](const auto& v) { return v.second; });
   if (2 * most->second <= value_of.size()) {
-    found.push_back({"", setting, all_values(value_of), ""});
+    found.push_back({"", setting, all_values(value_of), "", value_of});
     return;
   }
   for (const auto& [node, value] : value_of) {
-    if (value != most->first) found.push_back({node, setting, value, most->first});
+    if (value != most->first) found.push_back({node, setting, value, most->first, {}});
   }
 }
 

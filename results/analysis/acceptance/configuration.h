@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@ namespace dettax {
 // called the odd one.
 struct ConfigurationDifference {
   std::string node, setting, value, fleet_value;
+  std::map<std::string, std::string> value_of;  // node -> value, where no value has a majority
 };
 
 // Variables, software, machine and what the arms engaged, node against node. A fleet of one has no differences.

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -34,13 +36,23 @@ class FindingList {
 
 // What a record breaks by itself.
 void judge_case(const NodeObservation& one, const AcceptanceRules& rules, FindingList& list);
-// What nodes break beside each other. Nodes of `excluded` are set up differently and take no part.
+// Whether every limit has something to judge.
+void judge_limits_used(const std::vector<NodeObservation>& all, const AcceptanceRules& rules,
+                       FindingList& list);
+// Whether nodes that are set up alike have equal bits, for arms that claim to reproduce them.
+void judge_bits(const std::vector<NodeObservation>& all, FindingList& list);
+// What nodes break beside each other. Excluded nodes are set up differently and take no part; others are compared within equal
+// values of the settings that have no majority.
+struct FleetSetup {
+  std::set<std::string> excluded;            // nodes
+  std::map<std::string, std::string> group;  // node -> values of such settings; empty without one
+};
 struct FleetPosition {  // logarithms
   std::string node;
   std::vector<double> fast, overhead;
 };
 std::vector<FleetPosition> judge_fleet(const std::vector<NodeObservation>& all,
-                                       const std::vector<std::string>& excluded,
-                                       const AcceptanceRules& rules, FindingList& list);
+                                       const FleetSetup& setup, const AcceptanceRules& rules,
+                                       FindingList& list);
 
 }  // namespace dettax

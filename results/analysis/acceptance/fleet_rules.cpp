@@ -1,27 +1,31 @@
 // Rules that nodes keep or break beside each other.
+#include "results/analysis/acceptance/fleet_rules.h"
+
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include <fmt/format.h>
 
 #include "harness/base/format.h"
 #include "harness/base/robust.h"
-#include "results/analysis/acceptance/findings.h"
 
 namespace dettax {
 namespace {
 
 // In a fleet of fewer nodes the cut is so wide that a fault could hide under it.
 constexpr size_t kSmallFleet = 16;
-constexpr double kSure = 2.576;  // standard errors: 99 %, two-sided
-constexpr size_t kFewestRanksPooled = 8;
+// A node measured so much worse than most, whose error alone could hide a fault, is not judged.
+constexpr double kWorse = 2;
 
 // A node's place in one comparison: the mean over its runs.
 struct Member {
   const NodeObservation* one = nullptr;
   PeerValue value;
+  std::vector<PeerValue> runs = {};
+  int64_t attempts = 0;
 };
 
 std::vector<Member> merged(const std::vector<Member>& all) {
@@ -31,15 +35,27 @@ std::vector<Member> merged(const std::vector<Member>& all) {
   for (const auto& [node, runs] : by_node) {
     Member mean{runs.front().one, {}};
     const auto count = static_cast<double>(runs.size());
-    double variance = 0;
+    double variance = 0, squares = 0;
     for (const Member& run : runs) {
       mean.value.value += run.value.value / count;
       variance += run.value.standard_error * run.value.standard_error;
+      mean.runs.push_back(run.value);
+      mean.attempts += run.one->attempts;
     }
-    mean.value.standard_error = std::sqrt(variance) / count;
+    for (const Member& run : runs)
+      squares += (run.value.value - mean.value.value) * (run.value.value - mean.value.value);
+    // What runs scatter by counts too, where it is more than each of them knew of.
+    const double between = runs.size() < 2 ? 0 : squares / (count - 1) / count;
+    mean.value.standard_error = std::sqrt(std::max(variance / (count * count), between));
     out.push_back(mean);
   }
   return out;
+}
+
+double usual_error_of(const std::vector<PeerValue>& values) {
+  std::vector<double> errors;
+  for (const PeerValue& one : values) errors.push_back(one.standard_error);
+  return median(errors);
 }
 
 std::vector<PeerValue> values_of(const std::vector<Member>& members) {
@@ -50,38 +66,55 @@ std::vector<PeerValue> values_of(const std::vector<Member>& members) {
 
 std::string percent_of(double log_ratio) { return format_signed_percent(std::expm1(log_ratio)); }
 
-// Slow is not nondeterministic: whoever reads of one wants to know of the other.
-std::string bits_words(const Record& record) {
-  bool any = false, equal = true;
-  for (const ArmResult& arm : record.arms) {
-    const ArmEvidence* evidence = find_evidence(record, arm.arm);
-    if (!arm.claims_reproducible || evidence == nullptr) continue;
-    any = true;
-    equal = equal && evidence->reproducible;
-  }
-  if (!any) return "; of its bits nothing is known";
-  return equal ? "; its bits are fine" : "; its bits are not reproduced either";
-}
-
 // What is compared, in one case.
 struct PeerGroup {
   std::string case_id, arm;  // arm empty: the fast step
   std::vector<Member> members;
   bool fast() const { return arm.empty(); }
+  std::string quantity() const { return fast() ? "the fast step" : "the ratio of " + arm; }
 };
 
 std::vector<PeerGroup> comparisons(const std::vector<NodeObservation>& all,
-                                   const std::set<std::string>& excluded) {
-  std::map<std::pair<std::string, std::string>, std::vector<Member>> groups;
+                                   const FleetSetup& setup) {
+  std::map<std::tuple<std::string, std::string, std::string>, std::vector<Member>> groups;
   for (const NodeObservation& one : all) {
-    if (excluded.contains(one.node) || !one.one_node) continue;
-    if (one.fast_seconds) groups[{one.case_id, ""}].push_back({&one, *one.fast_seconds});
+    if (setup.excluded.contains(one.node) || !one.one_node) continue;
+    const std::string group = group_of(setup, one.node);
+    if (one.fast_seconds) groups[{one.case_id, "", group}].push_back({&one, *one.fast_seconds});
     for (const auto& [arm, ratio] : one.overhead)
-      groups[{one.case_id, arm}].push_back({&one, ratio});
+      groups[{one.case_id, arm, group}].push_back({&one, ratio});
   }
   std::vector<PeerGroup> out;
-  for (const auto& [key, members] : groups) out.push_back({key.first, key.second, merged(members)});
+  for (const auto& [key, members] : groups)
+    out.push_back({std::get<0>(key), std::get<1>(key), merged(members)});
   return out;
+}
+
+// Of a node whose own runs lie further apart than their intervals have it, no mean says what it is.
+void judge_own_runs(const PeerGroup& what, const Member& member, double least, FindingList& list) {
+  if (member.runs.size() < 2) return;
+  const auto [low, high] = std::ranges::minmax_element(member.runs, {}, &PeerValue::value);
+  const double apart = high->value - low->value;
+  const double error = std::hypot(low->standard_error, high->standard_error);
+  if (apart - kSure * error <= least) return list.keep("fleet");
+  list.add("fleet", "badly_measured", *member.one,
+           fmt::format("{} on {}: {} differs by {} between its own {} ({}), more than their "
+                       "intervals have it and than the limit of {}: which of them is right is open",
+                       what.case_id, member.one->node, what.quantity(), percent_of(apart),
+                       format_things(static_cast<int64_t>(member.runs.size()), "run"),
+                       format_things(member.attempts, "attempt"), percent_of(least)))
+      .arm = what.arm;
+}
+
+void add_badly_measured(const PeerGroup& what, const Member& member, double deviation, double least,
+                        FindingList& list) {
+  list.add("fleet", "badly_measured", *member.one,
+           fmt::format("{} on {}: {} is {} off the fleet's, but known to {} only: its own error is "
+                       "too large to tell a fault of {} from none",
+                       what.case_id, member.one->node, what.quantity(), percent_of(deviation),
+                       format_percent(std::expm1(kSure * member.value.standard_error)),
+                       percent_of(least)))
+      .arm = what.arm;
 }
 
 std::string spread_words(const PeerComparison& found, size_t n) {
@@ -93,17 +126,19 @@ void judge_two_or_three(const PeerGroup& what, double least, FindingList& list) 
       what.members, {}, [](const Member& member) { return member.value.value; });
   const double apart = high->value.value - low->value.value;
   const double error = std::hypot(low->value.standard_error, high->value.standard_error);
+  if (apart > least && apart - kSure * error <= least && kSure * error > least) {
+    const bool high_is_worse = high->value.standard_error >= low->value.standard_error;
+    return add_badly_measured(what, high_is_worse ? *high : *low, high_is_worse ? apart : -apart,
+                              least, list);
+  }
   if (apart - kSure * error <= least) return list.keep("fleet");
   list.add("fleet", "too_few_peers", *high->one,
            fmt::format("{}: {} is {} on {} against {}; with {} nodes nobody can say which is odd, "
                        "a baseline can",
-                       what.case_id, what.fast() ? "the fast step" : "the ratio of " + what.arm,
-                       percent_of(apart), high->one->node, low->one->node, what.members.size()))
+                       what.case_id, what.quantity(), percent_of(apart), high->one->node,
+                       low->one->node, what.members.size()))
       .arm = what.arm;
 }
-
-// Slow ranks of a case: what was found for them explains a slow node.
-using SlowRanks = std::map<std::pair<std::string, std::string>, size_t>;  // node, case -> finding
 
 void add_odd(const PeerGroup& what, const Member& member, double deviation,
              const PeerComparison& found, SlowRanks& slow_ranks, FindingList& list) {
@@ -137,9 +172,8 @@ void judge_small(const PeerGroup& what, const Member& member, double deviation, 
   list.add("fleet", "too_few_peers", *member.one,
            fmt::format("{} on {}: {} is {} off the median of {} nodes, over the limit of {}, but "
                        "so few of this spread cannot tell it from chance",
-                       what.case_id, member.one->node,
-                       what.fast() ? "the fast step" : "the ratio of " + what.arm,
-                       percent_of(deviation), what.members.size(), percent_of(least)))
+                       what.case_id, member.one->node, what.quantity(), percent_of(deviation),
+                       what.members.size(), percent_of(least)))
       .arm = what.arm;
 }
 
@@ -148,9 +182,12 @@ void judge_comparison(const PeerGroup& what, double alarm, const AcceptanceRules
                       FindingList& list) {
   const size_t n = what.members.size();
   const double least = std::log(what.fast() ? rules.fleet.slow_ratio : rules.fleet.odd_ratio);
+  for (const Member& member : what.members) judge_own_runs(what, member, least, list);
   if (n < 2) return;
   if (n < static_cast<size_t>(rules.fleet.min_nodes)) return judge_two_or_three(what, least, list);
-  const PeerComparison found = compare_with_peers(values_of(what.members), alarm);
+  const std::vector<PeerValue> values = values_of(what.members);
+  const PeerComparison found = compare_with_peers(values, alarm);
+  const double usual_error = usual_error_of(values);
   size_t wide = 0;
   for (size_t i = 0; i < n; ++i) {
     const Member& member = what.members[i];
@@ -159,10 +196,17 @@ void judge_comparison(const PeerGroup& what, double alarm, const AcceptanceRules
     FleetPosition& position = positions[member.one->node];
     (what.fast() ? position.fast : position.overhead).push_back(deviation);
     const bool matters = size > least;
+    const double error = member.value.standard_error;
+    // What a fault must exceed to be seen in a node that was measured as well as most.
+    const double seen = n < kSmallFleet ? least : std::max(least, found.usual_cut);
+    const bool worse = error > kWorse * usual_error;
+    const bool badly = worse && (kSure * error > seen || (matters && size > found.usual_cut));
     if (matters && found.odd(i)) {
       add_odd(what, member, deviation, found, slow_ranks, list);
-    } else if (matters && n < kSmallFleet && size - kSure * member.value.standard_error > least) {
+    } else if (matters && n < kSmallFleet && size - kSure * error > least) {
       judge_small(what, member, deviation, least, list);
+    } else if (badly) {
+      add_badly_measured(what, member, deviation, least, list);
     } else {
       wide += matters ? 1 : 0;
       list.keep("fleet");
@@ -176,118 +220,30 @@ void judge_comparison(const PeerGroup& what, double alarm, const AcceptanceRules
                     format_percent(std::expm1(found.scale))));
 }
 
-// --- ranks
-
-SlowRanks judge_ranks(const std::vector<NodeObservation>& all,
-                      const std::set<std::string>& excluded, double alarm_share,
-                      const AcceptanceRules& rules, FindingList& list) {
-  std::map<std::string, std::vector<std::pair<const NodeObservation*, RankObservation>>> by_case;
-  for (const NodeObservation& one : all) {
-    if (excluded.contains(one.node)) continue;
-    for (const RankObservation& rank : one.ranks) by_case[one.case_id].emplace_back(&one, rank);
-  }
-  SlowRanks slow;
-  const double least = std::log(rules.max_rank_ratio);
-  for (const auto& [case_id, ranks] : by_case) {
-    std::vector<PeerValue> values;
-    for (const auto& [one, rank] : ranks) values.push_back(rank.excess);
-    std::optional<PeerComparison> pooled;
-    if (values.size() >= kFewestRanksPooled) pooled = compare_with_peers(values, alarm_share);
-    for (size_t i = 0; i < ranks.size(); ++i) {
-      const auto& [one, rank] = ranks[i];
-      const double excess = rank.excess.value;
-      const bool over = excess - kSure * rank.excess.standard_error > least;
-      if (!over || (pooled && pooled->deviation[i] <= pooled->cut[i])) {
-        list.keep("stragglers");
-        continue;
-      }
-      AcceptanceFinding& found = list.add(
-          "stragglers", "slow_rank", *one,
-          fmt::format("{} on {}: rank {} takes {:.2f} times its median peer's step, limit {:.2f}{}",
-                      case_id, rank.node, rank.rank, std::exp(excess), rules.max_rank_ratio,
-                      bits_words(*one->record)));
-      found.rank = rank.rank;
-      found.node = rank.node;
-      slow.emplace(std::pair(rank.node, case_id), list.findings().size() - 1);
-    }
-  }
-  return slow;
-}
-
-// --- memory
-
-void judge_memory(const std::vector<NodeObservation>& all, const std::set<std::string>& excluded,
-                  const AcceptanceRules& rules, FindingList& list) {
-  using Arm = std::pair<std::string, std::string>;
-  std::map<Arm, std::vector<std::pair<const NodeObservation*, double>>> groups;
-  for (const NodeObservation& one : all) {
-    if (excluded.contains(one.node)) continue;
-    for (const ArmResult& arm : one.record->arms) {
-      if (arm.memory_peak_bytes > 0)
-        groups[{one.case_id, arm.arm}].emplace_back(&one,
-                                                    static_cast<double>(arm.memory_peak_bytes));
-    }
-  }
-  for (const auto& [key, members] : groups) {
-    if (members.size() < static_cast<size_t>(rules.fleet.min_nodes)) continue;
-    std::vector<double> peaks;
-    for (const auto& [one, peak] : members) peaks.push_back(peak);
-    const double usual = median(peaks);
-    for (const auto& [one, peak] : members) {
-      if (peak <= rules.max_memory_fleet_ratio * usual) {
-        list.keep("memory");
-        continue;
-      }
-      list.add("memory", "over_memory", *one,
-               fmt::format(
-                   "{} on {}: {} took {}, {:.2f} times the fleet's median of {}, limit {:.2f}",
-                   key.first, one->node, key.second, format_bytes(peak), peak / usual,
-                   format_bytes(usual), rules.max_memory_fleet_ratio))
-          .arm = key.second;
-    }
-  }
-}
-
-// --- completeness
-
-// A case that some nodes have and others lack or refused.
-void judge_presence(const std::vector<NodeObservation>& all, FindingList& list) {
-  std::map<std::string, std::set<std::string>> ran;  // case -> nodes
-  std::map<std::string, const NodeObservation*> nodes;
-  for (const NodeObservation& one : all) {
-    nodes.emplace(one.node, &one);
-    if (one.one_node && one.record->verdict.status != Status::skipped)
-      ran[one.case_id].insert(one.node);
-  }
-  std::set<std::pair<std::string, std::string>> refused;
-  for (const NodeObservation& one : all) {
-    const auto others = ran.find(one.case_id);
-    if (one.record->verdict.status != Status::skipped || others == ran.end() ||
-        others->second.contains(one.node))
-      continue;
-    if (!refused.emplace(one.node, one.case_id).second) continue;
-    list.add("cases", "configuration_differs", one,
-             fmt::format("{} cannot run on {}, but ran on {}: {}", one.case_id, one.node,
-                         format_things(static_cast<int64_t>(others->second.size()), "other node"),
-                         one.record->verdict.reason));
-  }
-  for (const auto& [case_id, have] : ran) {
-    for (const auto& [node, one] : nodes) {
-      if (have.contains(node) || refused.contains({node, case_id})) continue;
-      list.add("cases", "incomplete", *one, fmt::format("{} has no result on {}", case_id, node))
-          .case_id = case_id;
-    }
-  }
-}
-
 }  // namespace
 
+std::string group_of(const FleetSetup& setup, const std::string& node) {
+  const auto found = setup.group.find(node);
+  return found == setup.group.end() ? "" : found->second;
+}
+
+std::string bits_words(const Record& record) {
+  bool any = false, equal = true;
+  for (const ArmResult& arm : record.arms) {
+    const ArmEvidence* evidence = find_evidence(record, arm.arm);
+    if (!arm.claims_reproducible || evidence == nullptr) continue;
+    any = true;
+    equal = equal && evidence->reproducible;
+  }
+  if (!any) return "; of its bits nothing is known";
+  return equal ? "; its bits are fine" : "; its bits are not reproduced either";
+}
+
 std::vector<FleetPosition> judge_fleet(const std::vector<NodeObservation>& all,
-                                       const std::vector<std::string>& excluded_nodes,
-                                       const AcceptanceRules& rules, FindingList& list) {
-  const std::set<std::string> excluded(excluded_nodes.begin(), excluded_nodes.end());
+                                       const FleetSetup& setup, const AcceptanceRules& rules,
+                                       FindingList& list) {
   judge_presence(all, list);
-  const std::vector<PeerGroup> whole = comparisons(all, excluded);
+  const std::vector<PeerGroup> whole = comparisons(all, setup);
   std::set<std::string> with_ranks;
   for (const NodeObservation& one : all) {
     if (!one.ranks.empty()) with_ranks.insert(one.case_id);
@@ -295,10 +251,10 @@ std::vector<FleetPosition> judge_fleet(const std::vector<NodeObservation>& all,
   // All comparisons together may accuse a clean fleet no oftener than the rules allow.
   const size_t tests = std::max<size_t>(1, whole.size() + with_ranks.size());
   const double alarm = rules.fleet.false_accusation_ratio / static_cast<double>(tests);
-  SlowRanks slow = judge_ranks(all, excluded, alarm, rules, list);
+  SlowRanks slow = judge_ranks(all, setup, alarm, rules, list);
   std::map<std::string, FleetPosition> positions;
   for (const PeerGroup& what : whole) judge_comparison(what, alarm, rules, slow, positions, list);
-  judge_memory(all, excluded, rules, list);
+  judge_memory_of_fleet(all, setup, rules, list);
   std::vector<FleetPosition> out;
   for (auto& [node, position] : positions) {
     position.node = node;

@@ -29,12 +29,6 @@ std::string host_of_rank(const ArmResult& arm, int rank, const std::string& othe
   return place == arm.places.end() || place->host.empty() ? otherwise : place->host;
 }
 
-double lower_median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
-
 // [rank] mean over the block's steps; empty if it has not the same steps of every rank.
 std::vector<double> block_excess(const Block& block) {
   const auto& times = block.step_time_seconds;
@@ -75,8 +69,8 @@ std::vector<RankObservation> rank_excess(const ArmResult& arm, const std::string
 }
 
 bool usable(const Estimate& estimate) {
-  return std::isfinite(estimate.value) && estimate.value > 0 && estimate.low > 0 &&
-         std::isfinite(estimate.high);
+  return std::isfinite(estimate.value) && estimate.low > 0 && estimate.low <= estimate.value &&
+         estimate.value <= estimate.high && std::isfinite(estimate.high) && estimate.count >= 0;
 }
 
 NodeObservation observation(const AcceptanceInput& input) {

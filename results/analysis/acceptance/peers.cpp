@@ -72,6 +72,7 @@ PeerComparison compare_with_peers(std::span<const PeerValue> values, double fals
   const double quantile =
       student_t_quantile(1 - false_alarm / (2 * count), kEfficiency * (count - 1)) *
       std::sqrt(1 + kMedianVariance / count);
+  found.usual_cut = quantile * found.scale;
   for (const PeerValue& one : values) {
     const double excess = one.standard_error * one.standard_error - usual_error * usual_error;
     found.deviation.push_back(one.value - found.center);

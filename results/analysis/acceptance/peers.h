@@ -14,6 +14,7 @@ struct PeerValue {
 struct PeerComparison {
   double center = 0;              // median
   double scale = 0;               // robust standard deviation of one value
+  double usual_cut = 0;           // of a value that was measured as well as most
   std::vector<double> deviation;  // [i] from the center
   std::vector<double> cut;        // [i] what the size of a deviation must exceed to be odd
   bool odd(size_t i) const { return deviation[i] > cut[i] || deviation[i] < -cut[i]; }
