@@ -226,7 +226,9 @@ const ReasonInfo& known_reason(const std::string& code, const std::string& where
 }
 
 void check_positive(const Estimate& estimate, const std::string& where) {
-  if (estimate.value <= 0 || estimate.low < 0)
+  // What is no number says so itself.
+  const bool negative = std::isfinite(estimate.low) && estimate.low < 0;
+  if (negative || (std::isfinite(estimate.value) && estimate.value <= 0))
     throw Error(ErrorKind::config, where + ": must be over 0, as times and their ratios are");
 }
 

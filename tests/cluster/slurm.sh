@@ -29,15 +29,23 @@ up() {
     --log-file="$dir/munge/log" --seed-file="$dir/munge/seed" >&2
   export SLURM_CONF=$dir/slurm.conf
   slurmctld -f "$SLURM_CONF" >&2
+  # A slurmd that finds no controller to register with waits long before it asks again.
+  for _ in $(seq 1 300); do
+    scontrol ping 2>/dev/null | grep -q 'is UP' && break
+    sleep 0.1
+  done
   for i in $(seq 1 "$nodes"); do
     mkdir -p "$dir/spool/n$i" "$dir/tmp/n$i"
     slurmd -N "n$i" -f "$SLURM_CONF" >&2
   done
-  for _ in $(seq 1 200); do
+  for _ in $(seq 1 300); do
     [ "$(sinfo -h -N -o %T 2>/dev/null | grep -c idle)" = "$nodes" ] && return
     sleep 0.1
   done
-  echo "slurm.sh: not all nodes became idle; logs in $dir/log" >&2
+  echo "slurm.sh: not all nodes became idle; the ends of the logs in $dir/log:" >&2
+  sinfo -N >&2 || true
+  tail -n 8 "$dir"/log/* >&2
+  (down "$dir")
   return 1
 }
 
