@@ -211,14 +211,17 @@ TEST(ChromeExportOf, ATraceOfTheHostWhoseStreamsAreMissingIsRefused) {
 
 class CutOff : public testing::Test {
  protected:
-  // Cut in front of the first event of work of this step (of 4, 5, 6).
+  // Cut inside the first kernel's event of this step (of 4, 5, 6).
   Trace salvaged(size_t step) {
     const Trace whole = host_trace();
     std::string text = chrome_text(whole);
-    const auto before = std::ranges::count_if(
-        whole.spans, [&](const Span& span) { return span.start_ns < whole.steps[step].start_ns; });
+    const auto before = std::ranges::count_if(whole.spans, [&](const Span& span) {
+      return span.start_ns < whole.steps[step].start_ns && is_work(span.category) &&
+             span.category != Category::copy;
+    });
     size_t at = 0;
     for (int64_t i = 0; i < before + 1; ++i) at = text.find("\"cat\": \"kernel\"", at + 1);
+    EXPECT_NE(at, std::string::npos);
     const auto path = folder_.write("cut.json", text.substr(0, at + 20));
     return read_kineto(path, {.step_name = "", .salvage = true});
   }
