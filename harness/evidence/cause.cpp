@@ -86,13 +86,19 @@ std::string no_knob_explains(const std::vector<Knob>& acting, const Knobs& knobs
 }
 
 Cause order_of_sums(const std::string& kind, const std::vector<Knob>& acting, const Knobs& knobs,
-                    BitsOver over) {
+                    std::string_view scope) {
+  const BitsOver over = bits_over(scope);
   const std::vector<Knob> at_fault = knobs_at_fault(acting, knobs, over);
   const std::vector<Knob>& named = at_fault.empty() ? acting : at_fault;
   Cause cause{kind.empty() ? "order of sums: " + names_of(named) : kind,
               at_fault.empty() ? no_knob_explains(acting, knobs, over)
                                : what_to_set(at_fault, knobs, over)};
   append_library_settings(cause.advice, named);
+  const bool over_ranks = std::ranges::find(named, Knob::collectives) != named.end();
+  if (over_ranks && scope == "other_allocation")
+    cause.advice +=
+        "; the order follows where ranks are: keep the same rank on the same device of the same "
+        "node, with NCCL in one stored graph (NCCL_GRAPH_FILE)";
   return cause;
 }
 
@@ -188,7 +194,7 @@ Cause cause_of(const LedgerComparison& comparison, const Knobs& knobs, std::stri
   const BitsOver over = bits_over(scope);
   if (auto input = another_input(comparison)) return *input;
   if (comparison.inputs_agreed)
-    return order_of_sums("collective order", {Knob::collectives}, knobs, over);
+    return order_of_sums("collective order", {Knob::collectives}, knobs, scope);
   // What was computed before it in between was not looked at.
   if (comparison.depth != LedgerDepth::op)
     return {fmt::format("not told at depth {}", to_string(comparison.depth)),
@@ -206,7 +212,7 @@ Cause cause_of(const LedgerComparison& comparison, const Knobs& knobs, std::stri
             "another optimizer or learning rate, memory that was not written, or the hardware"};
   const std::vector<Knob> acting =
       ordering_knobs(comparison.first->path, comparison.first->tensor, over);
-  if (!acting.empty()) return order_of_sums("", acting, knobs, over);
+  if (!acting.empty()) return order_of_sums("", acting, knobs, scope);
   return {"no order of sums",
           "nothing is summed there in an order to choose: another code path, memory that was not "
           "written, or the hardware"};

@@ -17,6 +17,11 @@ constexpr std::string_view kDelay = "delay";
 constexpr std::string_view kReorder = "reorder";
 constexpr std::string_view kNoVersion = "no_deterministic_version";
 constexpr std::string_view kReorderCollectives = "reorder_collectives";
+constexpr std::string_view kReorderElsewhere = "reorder_elsewhere";
+
+bool reorders_collectives(const Injection& fault) {
+  return fault.kind == kReorderCollectives || fault.kind == kReorderElsewhere;
+}
 
 // A fault that names no micro-batch strikes the first that comes.
 bool names(const Injection& fault, std::string_view path) {
@@ -25,17 +30,17 @@ bool names(const Injection& fault, std::string_view path) {
 
 bool changes_values(const Injection& fault) {
   return fault.kind == "nan" || fault.kind == "nan_once" || fault.kind == kReorder ||
-         fault.kind == kReorderCollectives;
+         reorders_collectives(fault);
 }
 
 bool strikes_tensor(const Injection& fault, std::string_view path, std::string_view tensor) {
-  if (fault.kind == kReorderCollectives)
+  if (reorders_collectives(fault))
     return path.starts_with("reduce/") && !tensor.ends_with("before");
   return names(fault, path) && (fault.tensor.empty() || fault.tensor == tensor);
 }
 
 bool due(const Injection& fault, int64_t step, FaultInjector::Steps steps) {
-  if (fault.kind == kReorder || fault.kind == kReorderCollectives) return fault.step <= step;
+  if (fault.kind == kReorder || reorders_collectives(fault)) return fault.step <= step;
   if (fault.kind == "slow" || fault.kind == kDelay) return false;
   return steps == FaultInjector::Steps::measured && fault.step == step;
 }
@@ -89,7 +94,9 @@ bool strikes_arm(const Injection& fault, const ArmSpec& spec) {
 FaultInjector::FaultInjector(const ArmSpec& spec, int rank, Device& device, uint64_t group_seed)
     : device_(device), random_(std::random_device{}()), group_random_(group_seed) {
   for (const Injection& injection : spec.planned.injections) {
-    const bool here = injection.rank == rank || injection.kind == kReorderCollectives;
+    const bool elsewhere = spec.placement != RankPlacement::planned;
+    if (injection.kind == kReorderElsewhere && !elsewhere) continue;
+    const bool here = injection.rank == rank || reorders_collectives(injection);
     if (here && strikes_arm(injection, spec)) faults_.push_back({injection});
   }
 }
@@ -138,7 +145,7 @@ void FaultInjector::on_op(std::string_view path) {
 void FaultInjector::strike(const Fault& fault, const Tensor& tensor) {
   if (fault.what.kind == kReorder) {
     reorder(device_, tensor, random_);
-  } else if (fault.what.kind == kReorderCollectives) {
+  } else if (reorders_collectives(fault.what)) {
     reorder(device_, tensor, group_random_);
   } else {
     poison(device_, tensor);
@@ -148,7 +155,7 @@ void FaultInjector::strike(const Fault& fault, const Tensor& tensor) {
 void FaultInjector::on_tensor(std::string_view path, std::string_view tensor_name,
                               const Tensor& tensor, uint64_t) {
   for (Fault& fault : faults_) {
-    const bool once = fault.what.kind != kReorderCollectives;
+    const bool once = !reorders_collectives(fault.what);
     if (!fault.armed || (once && fault.struck) || !changes_values(fault.what)) continue;
     if (tensor.type != DType::f32 || !strikes_tensor(fault.what, path, tensor_name)) continue;
     strike(fault, tensor);

@@ -59,7 +59,7 @@ ProcessSpec mpirun_command(const GroupPlan& plan, const VariableLookup& variable
                        "--host",
                        join(hosts, ","),
                        "--map-by",
-                       fmt::format("ppr:{}:node", topology.ranks_per_node),
+                       plan.dealt ? "node" : fmt::format("ppr:{}:node", topology.ranks_per_node),
                        "--bind-to",
                        "none",
                        "--oversubscribe",
@@ -85,6 +85,7 @@ ProcessSpec srun_command(const GroupPlan& plan, const VariableLookup& variable) 
                        // All arms of a case are alive at once, each a step of its own.
                        "--overlap", "--mpi=pmix", "--cpu-bind=none", "--kill-on-bad-exit=1",
                        "--export=ALL", "--label"};
+  if (plan.dealt) command.arguments.emplace_back("--distribution=cyclic");
   command.arguments.push_back(oversubscribed(plan)
                                   ? "--overcommit"
                                   : fmt::format("--cpus-per-task={}", topology.threads_per_rank));

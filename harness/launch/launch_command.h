@@ -18,6 +18,7 @@ const char* to_string(RankStarter starter);
 struct GroupPlan {
   Topology topology;
   std::vector<std::string> hosts;  // as many as the topology has nodes
+  bool dealt = false;              // ranks go to the hosts in turn, else host by host
   int cores_per_host = 0;          // that the ranks may use; 0: not known
   std::string program;             // the same path on every host
   std::vector<std::string> worker_arguments;

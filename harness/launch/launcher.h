@@ -56,6 +56,9 @@ class ArmGroup {
   virtual int64_t process_id() const = 0;              // of rank 0's process
   virtual Fills fills_per_step() const { return {}; }  // mean over the steps run so far
   virtual std::vector<RankPlace> places() const { return {}; }
+  // Node, host and cores of every rank in words; the same of two groups: their ranks are in the same
+  // places.
+  virtual std::string seats() const { return {}; }
 };
 
 struct LaunchSettings {

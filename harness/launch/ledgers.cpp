@@ -12,13 +12,6 @@ namespace {
 // One thread, and a number that divides no power of two.
 constexpr int kThreadCounts[] = {1, 3};
 
-std::string file_name(const std::string& text) {
-  std::string name = text;
-  std::replace_if(
-      name.begin(), name.end(), [](char c) { return c == ' ' || c == ',' || c == '/'; }, '_');
-  return name;
-}
-
 void add_rank_variant(std::vector<Variant>& out, const Case& planned, int dp, int64_t micro) {
   if (dp < 1 || micro < 1 || planned.batch.global % (micro * dp) != 0) return;
   Variant variant{planned, fmt::format("dp {}, micro-batch {}", dp, micro)};
@@ -33,7 +26,16 @@ void add_rank_variant(std::vector<Variant>& out, const Case& planned, int dp, in
   out.push_back(std::move(variant));
 }
 
+constexpr const char* kOtherAllocation = "other_allocation";
+
 }  // namespace
+
+std::string ledger_run_name(const std::string& label) {
+  std::string name = label;
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return c == ' ' || c == ',' || c == '/'; }, '_');
+  return name;
+}
 
 std::vector<Variant> thread_variants(const Case& planned) {
   std::vector<Variant> out;
@@ -65,6 +67,7 @@ int ledger_runs(const Case& planned, const Suite& suite) {
   int count = 2 * plain;  // fast and control
   for (const Mode& mode : suite.modes) {
     count += plain;
+    if (evidence.other_allocation && mode.claims_reproducible) ++count;
     if (!mode.claims_invariant) continue;
     if (evidence.other_threads) count += static_cast<int>(thread_variants(planned).size());
     if (evidence.other_ranks) count += static_cast<int>(rank_variants(planned).size());
@@ -83,12 +86,13 @@ void LedgerRuns::write(ArmGroup& group, const std::string& scope, const std::str
                        uint64_t stress) {
   const std::string& arm = group.spec().arm;
   on_run_(fmt::format("{}, {}", arm, label));
-  const std::filesystem::path path = folder_ / (file_name(arm + "." + label) + ".ledger");
+  const std::filesystem::path path = folder_ / (ledger_run_name(arm + "." + label) + ".ledger");
   group.write_ledger(group.spec().planned.seed, settings_.steps, path, stress, settings_.depth);
   files_.push_back({arm, scope, path, group.spec().mode.knobs});
 }
 
 void LedgerRuns::in_process(ArmGroup& group, int runs) {
+  seats_[group.spec().arm] = group.seats();
   for (int run = 1; run <= runs; ++run) {
     const uint64_t stress = run == 1 ? 0 : next_stress_++;
     write(group, "same_process", fmt::format("run {}", run), stress);
@@ -98,12 +102,23 @@ void LedgerRuns::in_process(ArmGroup& group, int runs) {
 void LedgerRuns::in_fresh_group(const ArmSpec& spec, const std::string& scope,
                                 const std::string& label) {
   on_run_(fmt::format("{}, {}: starting", spec.arm, label));
-  const auto group = launcher_.start(spec, file_name(spec.arm + "." + label));
+  const auto group = launcher_.start(spec, ledger_run_name(spec.arm + "." + label));
   write(*group, scope, label, next_stress_++);
+}
+
+// Without a ledger where the launcher put everything in the same place: one core on one node.
+void LedgerRuns::elsewhere(const ArmSpec& spec) {
+  ArmSpec other = spec;
+  other.placement = RankPlacement::swapped;
+  on_run_(fmt::format("{}, {}: starting", spec.arm, kOtherAllocation));
+  const auto group = launcher_.start(other, ledger_run_name(spec.arm + "." + kOtherAllocation));
+  if (group->seats() != seats_[spec.arm])
+    write(*group, kOtherAllocation, kOtherAllocation, next_stress_++);
 }
 
 void LedgerRuns::relaunched(const ArmSpec& spec) {
   if (settings_.relaunch) in_fresh_group(spec, "relaunch", "relaunch");
+  if (settings_.other_allocation && spec.mode.claims_reproducible) elsewhere(spec);
   if (!spec.mode.claims_invariant) return;
   const auto run_all = [&](const std::vector<Variant>& variants, const char* scope) {
     for (const Variant& variant : variants) {

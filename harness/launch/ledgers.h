@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -28,14 +29,15 @@ class LedgerRuns {
 
   // `runs` times in a group that is alive: scope same_process.
   void in_process(ArmGroup& group, int runs);
-  // In fresh groups, one after the other: relaunch, and for a mode that claims invariance other
-  // threads, micro-batches and ranks.
+  // In fresh groups, one after the other: relaunch, for a mode that claims its bits with ranks and
+  // threads elsewhere, and for one that claims invariance with other threads, micro-batches and ranks.
   void relaunched(const ArmSpec& spec);
 
   const std::vector<LedgerFile>& files() const { return files_; }
 
  private:
   void in_fresh_group(const ArmSpec& spec, const std::string& scope, const std::string& label);
+  void elsewhere(const ArmSpec& spec);
   void write(ArmGroup& group, const std::string& scope, const std::string& label, uint64_t stress);
 
   const EvidenceSettings& settings_;
@@ -43,6 +45,7 @@ class LedgerRuns {
   std::filesystem::path folder_;
   std::function<void(const std::string&)> on_run_;
   std::vector<LedgerFile> files_;
+  std::map<std::string, std::string> seats_;  // where each arm's ranks were in its first group
   uint64_t next_stress_ = 1;
 };
 
@@ -58,6 +61,9 @@ struct Variant {
 };
 std::vector<Variant> thread_variants(const Case& planned);
 std::vector<Variant> rank_variants(const Case& planned);
+
+// What stands for that label in a ledger's file name, <arm>.<this>.ledger.
+std::string ledger_run_name(const std::string& label);
 
 // Group starts and ledger runs that a suite's evidence takes for one case: for time estimates.
 int ledger_runs(const Case& planned, const Suite& suite);

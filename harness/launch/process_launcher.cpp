@@ -75,6 +75,7 @@ class ProcessGroup : public ArmGroup {
   int64_t process_id() const override { return ranks_.links().front().hello.process_id; }
   Fills fills_per_step() const override { return fills_.per_step(); }
   std::vector<RankPlace> places() const override;
+  std::string seats() const override;
 
   StepsRun run_steps(int steps) override {
     StepsRun run = timed(request::Steps{steps}, steps);
@@ -190,6 +191,17 @@ std::vector<RankPlace> ProcessGroup::places() const {
                       core_list(bound.empty() ? hello.cores : bound), !bound.empty()});
   }
   return places;
+}
+
+std::string ProcessGroup::seats() const {
+  std::string seats;
+  for (size_t rank = 0; rank < ranks_.links().size(); ++rank) {
+    const Hello& hello = ranks_.links()[rank].hello;
+    seats += fmt::format("{}: {}; ", hello.host,
+                         seat_words(ranks_.welcomes()[rank].cores, hello.cores,
+                                    spec_.planned.topology.threads_per_rank));
+  }
+  return seats;
 }
 
 // Namespaces and loopback nodes have names of their own and are one machine.

@@ -57,7 +57,9 @@ json to_message(const request::Prepare& prepare) {
     arm.knobs[std::string(info.name)] = knob_value(prepare.spec.mode.knobs, info.knob);
   }
   carrier.arms.push_back(std::move(arm));
-  return {{"request", "prepare"}, {"case", to_json(carrier)}};
+  return {{"request", "prepare"},
+          {"case", to_json(carrier)},
+          {"placement", static_cast<int>(prepare.spec.placement)}};
 }
 
 json to_message(const request::Steps& steps) {
@@ -96,6 +98,7 @@ request::Prepare prepare_from(const json& message) {
   prepare.spec.mode.hash = arm.mode_hash;
   prepare.spec.mode.environment = arm.environment;
   for (const auto& [name, value] : arm.knobs) set_knob(prepare.spec.mode.knobs, name, value);
+  prepare.spec.placement = static_cast<RankPlacement>(message.at("placement").get<int>());
   return prepare;
 }
 

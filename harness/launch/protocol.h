@@ -8,6 +8,7 @@
 
 #include "harness/base/error.h"
 #include "harness/launch/guards.h"
+#include "harness/launch/rank_placement.h"
 #include "harness/plan/case.h"
 #include "harness/plan/ledger_depth.h"
 #include "harness/train/fill_totals.h"
@@ -27,6 +28,7 @@ struct ArmSpec {
   std::string arm;
   Case planned;
   Mode mode;
+  RankPlacement placement = RankPlacement::planned;
 };
 
 namespace request {

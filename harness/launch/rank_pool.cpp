@@ -127,25 +127,26 @@ void RankPool::State::start_threads() {
 namespace {
 
 // Cores of each rank's threads. Looked up before anything is bound.
-std::vector<std::vector<int>> cores_of_ranks(const PoolSettings& settings, int ranks, int threads) {
+std::vector<std::vector<int>> cores_of_ranks(const PoolSettings& settings, RankPlacement placement,
+                                             int ranks, int threads) {
   if (settings.lone) return {settings.lone->cores};
   std::vector<std::vector<int>> cores(static_cast<size_t>(ranks));
-  if (settings.binding == Binding::none) return cores;
+  if (settings.binding == Binding::none && placement == RankPlacement::planned) return cores;
   const Machine machine = find_machine();
   for (int rank = 0; rank < ranks; ++rank) {
     cores[static_cast<size_t>(rank)] =
-        cores_of_rank(settings.binding, machine.cores, rank, ranks, threads);
+        placed_cores(placement, settings.binding, machine.cores, rank, ranks, threads);
   }
   return cores;
 }
 
 std::vector<std::unique_ptr<Communicator>> connect_ranks(const PoolSettings& settings,
-                                                         const Topology& topology, int ranks,
+                                                         const Topology& topology,
+                                                         RankPlacement placement, int ranks,
                                                          bool spin) {
   if (!settings.lone) {
     CollectiveSettings collectives;
-    for (int rank = 0; topology.nodes > 1 && rank < ranks; ++rank)
-      collectives.node_of_rank.push_back(rank / topology.ranks_per_node);
+    collectives.node_of_rank = emulated_nodes(topology, placement);
     collectives.intra_node = topology.intra_node;
     collectives.inter_node = topology.inter_node;
     return make_thread_communicators(ranks, spin, collectives);
@@ -168,8 +169,9 @@ RankPool::RankPool(const ArmSpec& spec, StatusPage& page, const PoolSettings& se
   }
   state_->planned = spec.planned;
   state_->spin = settings.lone ? settings.lone->spin : ranks * threads <= available_cores();
-  const auto cores = cores_of_ranks(settings, ranks, threads);
-  auto communicators = connect_ranks(settings, spec.planned.topology, ranks, state_->spin);
+  const auto cores = cores_of_ranks(settings, spec.placement, ranks, threads);
+  auto communicators =
+      connect_ranks(settings, spec.planned.topology, spec.placement, ranks, state_->spin);
   for (size_t i = 0; i < communicators.size(); ++i) {
     const int rank = communicators[i]->rank();
     auto& context = state_->contexts.emplace_back(

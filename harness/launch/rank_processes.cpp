@@ -39,6 +39,10 @@ ProcessSpec starter_command(const ArmSpec& spec, const LaunchSettings& settings,
   GroupPlan plan;
   plan.topology = spec.planned.topology;
   plan.hosts = hosts_for(spec.planned, process_settings.job);
+  if (spec.placement == RankPlacement::swapped) {
+    std::reverse(plan.hosts.begin(), plan.hosts.end());
+    plan.dealt = true;
+  }
   plan.cores_per_host = process_settings.job.cores_per_host;
   plan.program = settings.program == LaunchSettings{}.program ? own_program() : settings.program;
   plan.worker_arguments = {"worker", "--control", server.addresses(), "--rank-variable",
@@ -85,8 +89,8 @@ int64_t progress_of(const std::vector<RankLink>& links) {
 
 }  // namespace
 
-std::vector<Welcome> plan_welcomes(const std::vector<Hello>& hellos, Binding binding, int threads,
-                                   double step_timeout_seconds) {
+std::vector<Welcome> plan_welcomes(const std::vector<Hello>& hellos, RankPlacement placement,
+                                   Binding binding, int threads, double step_timeout_seconds) {
   // Ranks that share cores: of one machine, unless their starter has set them apart.
   using Place = std::pair<std::string, std::vector<int>>;
   std::map<Place, std::vector<size_t>> sharing;
@@ -103,7 +107,7 @@ std::vector<Welcome> plan_welcomes(const std::vector<Hello>& hellos, Binding bin
       welcome.heartbeat_seconds = heartbeat_seconds(step_timeout_seconds);
       welcome.node_of_rank = nodes;
       welcome.spin = static_cast<size_t>(size) * static_cast<size_t>(threads) <= cores.size();
-      welcome.cores = cores_of_rank(binding, cores, i, size, threads);
+      welcome.cores = placed_cores(placement, binding, cores, i, size, threads);
     }
   }
   return welcomes;
@@ -149,8 +153,8 @@ void RankProcesses::welcome_all(const ArmSpec& spec) {
     throw Error(ErrorKind::infrastructure, *fault);
   }
   if (const auto fault = fleet_fault(hellos)) throw Error(ErrorKind::infrastructure, *fault);
-  welcomes_ = plan_welcomes(hellos, settings_.binding, spec.planned.topology.threads_per_rank,
-                            settings_.step_timeout_seconds);
+  welcomes_ = plan_welcomes(hellos, spec.placement, settings_.binding,
+                            spec.planned.topology.threads_per_rank, settings_.step_timeout_seconds);
   for (size_t rank = 0; rank < links_.size(); ++rank) {
     if (!links_[rank].channel.send(encode(welcomes_[rank]))) links_[rank].closed = Clock::now();
   }

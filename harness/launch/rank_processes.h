@@ -51,7 +51,7 @@ class RankProcesses {
 
 // What each rank is told to use: cores by binding, and whether there is one for every thread of the
 // ranks on its machine. Error{config} where there are too few to bind to.
-std::vector<Welcome> plan_welcomes(const std::vector<Hello>& hellos, Binding binding, int threads,
-                                   double step_timeout_seconds);
+std::vector<Welcome> plan_welcomes(const std::vector<Hello>& hellos, RankPlacement placement,
+                                   Binding binding, int threads, double step_timeout_seconds);
 
 }  // namespace dettax

@@ -18,12 +18,25 @@ std::vector<RankPlace> thread_places(const ArmSpec& spec, Binding binding) {
   const int ranks = spec.planned.layout.ranks();
   std::vector<RankPlace> places;
   for (int rank = 0; rank < ranks; ++rank) {
-    const std::vector<int> bound =
-        cores_of_rank(binding, machine.cores, rank, ranks, spec.planned.topology.threads_per_rank);
+    const std::vector<int> bound = placed_cores(spec.placement, binding, machine.cores, rank, ranks,
+                                                spec.planned.topology.threads_per_rank);
     places.push_back(
         {rank, node_name(), core_list(bound.empty() ? machine.cores : bound), !bound.empty()});
   }
   return places;
+}
+
+std::string thread_seats(const ArmSpec& spec, Binding binding) {
+  const Machine machine = find_machine();
+  const int ranks = spec.planned.layout.ranks(), threads = spec.planned.topology.threads_per_rank;
+  std::string seats;
+  for (const int node : emulated_nodes(spec.planned.topology, spec.placement))
+    seats += fmt::format("node {}; ", node);
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto bound = placed_cores(spec.placement, binding, machine.cores, rank, ranks, threads);
+    seats += seat_words(bound, machine.cores, threads) + "; ";
+  }
+  return seats;
 }
 
 HostLoad host_load(const Reply& reply) {
@@ -36,6 +49,7 @@ class ThreadGroup : public ArmGroup {
       : spec_(spec),
         step_limit_seconds_(settings.step_timeout_seconds),
         places_(thread_places(spec, settings.binding)),
+        seats_(thread_seats(spec, settings.binding)),
         worker_(spec, settings, name) {
     engaged_ = checked(request::Prepare{spec}, kPrepareAllowance, false).engaged;
     engaged_["launcher"] = "threads";
@@ -51,6 +65,7 @@ class ThreadGroup : public ArmGroup {
   int64_t memory_peak_bytes() const override { return memory_peak_bytes_; }
   int64_t process_id() const override { return worker_.pid(); }
   std::vector<RankPlace> places() const override { return places_; }
+  std::string seats() const override { return seats_; }
   Fills fills_per_step() const override { return fills_.per_step(); }
 
   StepsRun run_steps(int steps) override {
@@ -105,6 +120,7 @@ class ThreadGroup : public ArmGroup {
   ArmSpec spec_;
   double step_limit_seconds_;
   std::vector<RankPlace> places_;
+  std::string seats_;
   WorkerProcess worker_;
   std::map<std::string, std::string> engaged_;
   int64_t memory_peak_bytes_ = 0;

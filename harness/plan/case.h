@@ -131,6 +131,7 @@ struct Injection {
       kind;  // slow | delay (each op of its name takes longer) | crash | hang | nan | nan_once (strikes once, not in replays)
              // | reorder (an op's sums end as in another order, another one in every run)
              // | reorder_collectives (so do the reductions over ranks, on all ranks alike)
+             // | reorder_elsewhere (the same, only where ranks lie elsewhere than planned)
              // | no_deterministic_version (the op refuses, as a framework's would)
   std::string arm;  // the arm it applies to; empty: every arm
   int rank = 0;

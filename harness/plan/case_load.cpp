@@ -114,6 +114,7 @@ Injection read_injection(const Yaml& node, const std::string& key, int ranks) {
                                           "nan_once",
                                           "reorder",
                                           "reorder_collectives",
+                                          "reorder_elsewhere",
                                           "no_deterministic_version"};
   injection.kind = kinds[read_word(reader.require("kind"), reader.path("kind"), kinds)];
   reader.text("arm", injection.arm);

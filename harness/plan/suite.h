@@ -34,7 +34,8 @@ struct EvidenceSettings {
   int runs = 2;                         // same-process repetitions of each arm
   LedgerDepth depth = LedgerDepth::op;  // of the arms' ledgers; controls always look op by op
   bool relaunch = true;
-  bool other_threads = true;  // for modes that claim invariance
+  bool other_allocation = true;  // ranks and threads elsewhere, for modes that claim their bits
+  bool other_threads = true;     // for modes that claim invariance
   bool other_ranks = true;
   bool controls = true;  // each ordering knob weakened alone, to show that the case would tell
 };

@@ -89,6 +89,7 @@ Yaml evidence_yaml(const EvidenceSettings& evidence) {
                    {"runs", integer(evidence.runs)},
                    {"depth", text(to_string(evidence.depth))},
                    {"relaunch", flag(evidence.relaunch)},
+                   {"other_allocation", flag(evidence.other_allocation)},
                    {"other_threads", flag(evidence.other_threads)},
                    {"other_ranks", flag(evidence.other_ranks)},
                    {"controls", flag(evidence.controls)}});

@@ -48,6 +48,7 @@ void read_evidence(MapReader& reader, EvidenceSettings& evidence) {
   keys.integer("runs", evidence.runs, {2, 1000});
   keys.word("depth", evidence.depth, ledger_depth_words());
   keys.flag("relaunch", evidence.relaunch);
+  keys.flag("other_allocation", evidence.other_allocation);
   keys.flag("other_threads", evidence.other_threads);
   keys.flag("other_ranks", evidence.other_ranks);
   keys.flag("controls", evidence.controls);

@@ -70,7 +70,7 @@ inline std::string cluster_suite_yaml(const std::string& cases, const std::strin
          measure +
          "}\n"
          "evidence: {steps: 2, runs: 2, controls: false, relaunch: " +
-         (relaunch ? "true" : "false") +
+         (relaunch ? "true" : "false") + ", other_allocation: " + (relaunch ? "true" : "false") +
          "}\n"
          "defaults:\n"
          "  model: {base: gpt-tiny, layers: 1}\n"

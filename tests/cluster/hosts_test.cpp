@@ -105,6 +105,9 @@ TEST_F(Hosts, HaveTheLedgerOfOneProcess) {
     EXPECT_EQ(arm.places[rank].host, "h" + std::to_string(rank + 1));
   }
   EXPECT_EQ(arm.engaged.at("nodes"), "4 (emulated on one machine)");
+  const ScopeEvidence& elsewhere = find_evidence(record, "deterministic")->scopes.at(2);
+  EXPECT_EQ(elsewhere.scope, "other_allocation");
+  EXPECT_TRUE(elsewhere.tested && elsewhere.equal) << elsewhere.first_difference;
 }
 
 // Two nodes are two of the hosts, with a slower link between them emulated on top.

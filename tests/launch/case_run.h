@@ -20,6 +20,7 @@ class CaseRun : public ::testing::Test {
     Suite suite = tiny_suite(folder_.path(), "  - " + case_yaml + "\n", modes);
     suite.evidence.controls = false;
     suite.evidence.relaunch = false;
+    suite.evidence.other_allocation = other_allocation_;
     RunFolder folder = RunFolder::create(folder_.path() / "runs", suite);
     runs_ = folder.path();
     LaunchSettings settings = launch_settings(folder.path());
@@ -42,6 +43,7 @@ class CaseRun : public ::testing::Test {
     return *found;
   }
 
+  bool other_allocation_ = false;
   TemporaryFolder folder_;
   std::filesystem::path runs_;
 };

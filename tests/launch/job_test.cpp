@@ -180,6 +180,13 @@ TEST_F(Command, OfMpirunPlacesRanksByNodeAndCarriesTheMode) {
                           "btl", "self,tcp", "/opt/dettax", "worker"));
 }
 
+TEST_F(Command, DealsRanksToTheHostsInTurn) {
+  plan_.dealt = true;
+  EXPECT_THAT(command(RankStarter::mpirun).arguments, IsSupersetOf({"--map-by", "node"}));
+  variables_["SLURM_JOB_ID"] = "17";
+  EXPECT_THAT(command(RankStarter::srun).arguments, Contains("--distribution=cyclic"));
+}
+
 TEST_F(Command, OfMpirunYieldsWhereCoresAreFew) {
   plan_.cores_per_host = 5;
   EXPECT_THAT(command(RankStarter::mpirun).arguments,

@@ -1,4 +1,4 @@
-// cases/run.md through whole suites: needs the dettax program.
+// cases/run.md and layout-05 through whole suites: needs the dettax program.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +10,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
+using Layout05 = testing::CaseRun;
 using Run02 = testing::CaseRun;
 using Run03 = testing::CaseRun;
 
@@ -77,6 +78,25 @@ TEST_F(Run03, ACollectiveThatDiffersFromCallToCallIsTheOriginOnAllRanksAtOnce) {
   EXPECT_EQ(scope.cause, "collective order");
   EXPECT_THAT(scope.advice, HasSubstr("collectives is rank_order already"));
   EXPECT_THAT(record.verdict.reason, HasSubstr("NCCL_ALGO"));
+}
+
+TEST_F(Layout05, RanksThatLieElsewhereVoidTheArmWhoseSumsFollowThem) {
+  other_allocation_ = true;
+  const Record record =
+      run("{layout: dp4, topology: {nodes: 2, ranks_per_node: 2}, batch: {micro: 2, global: 8, "
+          "sequence_length: 32}, injections: [{kind: reorder_elsewhere, arm: deterministic}]}");
+  EXPECT_EQ(record.verdict.exit_code, 5);
+  const ArmEvidence& found = evidence(record, "deterministic");
+  EXPECT_FALSE(found.reproducible);
+  EXPECT_TRUE(found.scopes.at(0).equal) << found.scopes.at(0).first_difference;
+  const ScopeEvidence& scope = found.scopes.at(1);
+  EXPECT_EQ(scope.scope, "other_allocation");
+  EXPECT_THAT(scope.first_difference, HasSubstr("step 0, all 4 ranks, reduce/"));
+  EXPECT_EQ(scope.cause, "collective order");
+  EXPECT_THAT(scope.advice, HasSubstr("NCCL_GRAPH_FILE"));
+  EXPECT_TRUE(record.taxes.empty() || !record.taxes[0].published);
+  // fast promises nothing: control is its only relaunch.
+  EXPECT_EQ(evidence(record, "fast").scopes.back().scope, "relaunch");
 }
 
 }  // namespace

@@ -154,7 +154,11 @@ TEST_F(RunSuite, ControlsThatWereNotRunSayWhy) {
 
 TEST_F(RunSuite, TheInvariantArmProvesOtherThreadsAndRanks) {
   Suite suite = tiny_suite(
-      folder_.path(), "  - {batch: {micro: 2, global: 8, sequence_length: 32}}\n", "[invariant]");
+      folder_.path(),
+      "  - {layout: dp2, topology: {nodes: 2, ranks_per_node: 1}, batch: {micro: 2, global: 8, "
+      "sequence_length: 32}}\n",
+      "[invariant]");
+  suite.evidence.other_allocation = true;
   RunFolder folder = RunFolder::create(folder_.path() / "runs", suite);
   const Record record = run(suite, folder).records.at(0);
   const auto& arms = record.evidence.arms;
@@ -167,8 +171,8 @@ TEST_F(RunSuite, TheInvariantArmProvesOtherThreadsAndRanks) {
     EXPECT_TRUE(scope.equal) << scope.scope << ": " << scope.first_difference;
     scopes.push_back(scope.scope);
   }
-  EXPECT_THAT(scopes,
-              ::testing::ElementsAre("same_process", "relaunch", "other_threads", "other_ranks"));
+  EXPECT_THAT(scopes, ::testing::ElementsAre("same_process", "relaunch", "other_allocation",
+                                             "other_threads", "other_ranks"));
 }
 
 }  // namespace

@@ -47,7 +47,7 @@ inline std::string tiny_suite_yaml(const std::string& cases,
          "          budget_seconds: 1, step_timeout_seconds: " +
          timeout +
          ", target_half_width: 1.0}\n"
-         "evidence: {steps: 2, runs: 2, relaunch: true}\n" +
+         "evidence: {steps: 2, runs: 2, relaunch: true, other_allocation: false}\n" +
          more +
          "defaults:\n"
          "  model: {base: gpt-tiny, layers: 2}\n"
