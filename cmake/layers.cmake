@@ -18,7 +18,7 @@ set(may_harness/measure harness/base harness/plan results)
 set(may_harness/evidence harness/base harness/plan harness/device harness/train results)
 set(may_harness/launch harness/base harness/plan harness/device harness/comm harness/train results profiles harness/measure
                        harness/evidence)
-set(may_exporters harness/base harness/plan results)
+set(may_exporters harness/base harness/plan results results/analysis)
 set(may_suites harness/base harness/plan harness/device harness/comm harness/train harness/measure harness/evidence harness/launch results
                results/analysis profiles exporters)
 set(may_harness/cli ${folders})

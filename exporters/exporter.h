@@ -10,9 +10,12 @@
 
 namespace dettax {
 
+struct Outlook;
+
 struct ExportSettings {
   bool strict = false;   // an inconclusive case is a failure to a consumer that knows no such thing
   std::string previous;  // what the file that is replaced held; empty if there is none
+  const Outlook* outlook = nullptr;  // shown beside the records by HTML, Markdown and OpenMetrics
   std::function<void(const std::string&)> warn;  // what was left out, in a sentence; may be empty
 };
 

@@ -5,6 +5,7 @@
 
 #include "exporters/escape.h"
 #include "exporters/exporter.h"
+#include "exporters/outlook.h"
 #include "exporters/report_order.h"
 #include "exporters/tax_state.h"
 #include "exporters/words.h"
@@ -52,11 +53,56 @@ void write_list(std::ostream& out, const char* title, const std::vector<const Re
   }
 }
 
+void write_grid_rows(std::ostream& out, const Grid& grid) {
+  out << '\n';
+  bool header = true;
+  for (const std::vector<Grid::Cell>& row : grid.rows()) {
+    for (const Grid::Cell& cell : row) out << "| " << markdown_text(cell.text) << ' ';
+    out << "|\n";
+    if (!header) continue;
+    header = false;
+    for (size_t i = 0; i < row.size(); ++i) out << (i < grid.left_columns() ? "|---" : "|--:");
+    out << "|\n";
+  }
+}
+
+void write_projections(std::ostream& out, const std::vector<ProjectedStep>& projections) {
+  out << "\n### Projection\n\nSimulated, not measured; P10 to P90 over draws of what the "
+         "operations may cost.\n";
+  write_grid_rows(out, projection_grid(projections));
+}
+
+void write_decision(std::ostream& out, const DecisionOutlook& outlook) {
+  out << "\n### Does it pay?\n\n";
+  if (outlook.sizes.empty()) {
+    out << markdown_text(outlook.decision.sentence) << '\n';
+    write_grid_rows(out, policy_grid(outlook.decision));
+    write_grid_rows(out, threshold_grid(outlook.decision));
+    write_grid_rows(out, tornado_grid(outlook.decision));
+  } else {
+    out << "By number of GPUs, since none was given.\n";
+    write_grid_rows(out, size_grid(outlook.sizes));
+  }
+  out << '\n';
+  for (const std::string& words : decision_words(outlook))
+    out << "- " << markdown_text(words) << '\n';
+}
+
+void write_outlook(std::ostream& out, const Outlook& outlook) {
+  if (!outlook.projections.empty()) write_projections(out, outlook.projections);
+  if (outlook.decision) write_decision(out, *outlook.decision);
+}
+
 std::vector<std::string> reason(const Record& record) { return {record.verdict.reason}; }
 
 }  // namespace
 
-void write_markdown(std::ostream& out, const std::vector<Record>& records, const ExportSettings&) {
+void write_markdown(std::ostream& out, const std::vector<Record>& records,
+                    const ExportSettings& settings) {
+  if (settings.outlook != nullptr && records.empty()) {
+    out << "## dettax: what is to be expected\n";
+    return write_outlook(out, *settings.outlook);
+  }
   const ExitCode code = combined_exit_code(records);
   const std::vector<const Record*> order = by_severity(records);
   out << "## dettax: " << markdown_text(meaning(code)) << "\n\n"
@@ -78,6 +124,7 @@ void write_markdown(std::ostream& out, const std::vector<Record>& records, const
   write_list(out, "Why", order, reason);
   write_list(out, "What qualifies the numbers", order, caveats);
   write_list(out, "What was not shown", order, not_shown);
+  if (settings.outlook != nullptr) write_outlook(out, *settings.outlook);
 }
 
 }  // namespace dettax

@@ -10,6 +10,7 @@
 #include "exporters/escape.h"
 #include "exporters/exporter.h"
 #include "exporters/metrics.h"
+#include "exporters/outlook.h"
 #include "harness/base/format.h"
 
 namespace dettax {
@@ -28,6 +29,20 @@ std::string label_text(const Labels& labels) {
   return text;
 }
 
+void write_families(std::ostream& out, const std::vector<MetricFamily>& families,
+                    const std::vector<std::vector<Sample>>& samples) {
+  for (size_t i = 0; i < families.size(); ++i) {
+    const MetricFamily& family = families[i];
+    if (samples[i].empty()) continue;
+    out << "# HELP " << family.name << ' ' << family.help << "\n# TYPE " << family.name
+        << " gauge\n";
+    if (!family.unit.empty()) out << "# UNIT " << family.name << ' ' << family.unit << '\n';
+    for (const Sample& sample : samples[i])
+      out << family.name << '{' << label_text(sample.labels) << "} " << sample_value(sample.value)
+          << '\n';
+  }
+}
+
 }  // namespace
 
 // One text that is valid OpenMetrics and valid for node_exporter's textfile collector too: gauges only, a unit only where the name ends
@@ -38,17 +53,9 @@ void write_openmetrics(std::ostream& out, const std::vector<Record>& records,
   if (settings.warn) {
     for (const std::string& warning : metrics.warnings) settings.warn(warning);
   }
-  const auto& families = metric_families();
-  for (size_t i = 0; i < families.size(); ++i) {
-    const MetricFamily& family = families[i];
-    if (metrics.samples[i].empty()) continue;
-    out << "# HELP " << family.name << ' ' << family.help << "\n# TYPE " << family.name
-        << " gauge\n";
-    if (!family.unit.empty()) out << "# UNIT " << family.name << ' ' << family.unit << '\n';
-    for (const Sample& sample : metrics.samples[i])
-      out << family.name << '{' << label_text(sample.labels) << "} " << sample_value(sample.value)
-          << '\n';
-  }
+  write_families(out, metric_families(), metrics.samples);
+  if (settings.outlook != nullptr)
+    write_families(out, outlook_metric_families(), outlook_samples(*settings.outlook));
   out << "# EOF\n";
 }
 

@@ -5,6 +5,7 @@
 #include <ostream>
 
 #include "exporters/html/cause_data.h"
+#include "exporters/html/outlook_section.h"
 #include "exporters/json_writer.h"
 #include "exporters/step_times.h"
 #include "exporters/tax_state.h"
@@ -107,7 +108,8 @@ bool has_step_times(const Record& record) {
                      [](const ArmResult& arm) { return !step_times(arm).empty(); });
 }
 
-void write_chart_data(std::ostream& out, const std::vector<const Record*>& records) {
+void write_chart_data(std::ostream& out, const std::vector<const Record*>& records,
+                      const Outlook* outlook) {
   JsonWriter json(out);
   json.begin_object();
   write_forest(json, records);
@@ -120,6 +122,7 @@ void write_chart_data(std::ostream& out, const std::vector<const Record*>& recor
   }
   json.end_object();
   write_cause_data(json, records);
+  if (outlook != nullptr) write_outlook_data(json, *outlook);
   json.end_object();
 }
 

@@ -12,6 +12,7 @@
 #include "exporters/html/chart_data.h"
 #include "exporters/html/evidence_section.h"
 #include "exporters/html/markup.h"
+#include "exporters/html/outlook_section.h"
 #include "exporters/report_order.h"
 #include "exporters/tax_state.h"
 #include "exporters/words.h"
@@ -50,10 +51,31 @@ void write_head(std::ostream& out) {
   out << "</style>\n</head>\n<body>\n";
 }
 
-void write_verdict(std::ostream& out, const std::vector<Record>& records) {
-  const ExitCode code = combined_exit_code(records);
-  out << "<header class=\"" << band_of(code)
+void write_button(std::ostream& out, std::string_view band) {
+  out << "<header class=\"" << band
       << "\">\n<button id=\"theme\" type=\"button\">light / dark</button>\n";
+}
+
+// Links to what an outlook adds.
+void write_outlook_links(std::ostream& out, const Outlook* outlook) {
+  if (outlook == nullptr) return;
+  if (!outlook->projections.empty()) out << "<a href=\"#projection\">projection</a>";
+  if (outlook->decision) out << "<a href=\"#decision\">does it pay?</a>";
+}
+
+// Of a page that holds nothing measured.
+void write_outlook_head(std::ostream& out, const Outlook& outlook) {
+  write_button(out, "expected");
+  write_element(out, "h1", outlook.decision ? "Does determinism pay?" : "Projected step times");
+  write_element(out, "p", "Nothing on this page was measured by this run of dettax.");
+  out << "<nav>";
+  write_outlook_links(out, &outlook);
+  out << "</nav>\n</header>\n";
+}
+
+void write_verdict(std::ostream& out, const std::vector<Record>& records, const Outlook* outlook) {
+  const ExitCode code = combined_exit_code(records);
+  write_button(out, band_of(code));
   std::string title = meaning(code);
   write_element(out, "h1", upper(title.substr(0, 1)) + title.substr(1));
   write_element(out, "p",
@@ -67,7 +89,9 @@ void write_verdict(std::ostream& out, const std::vector<Record>& records) {
   out << "<nav><a href=\"#tax\">tax</a><a href=\"#evidence\">evidence</a><a "
          "href=\"#cases\">cases</a>"
          "<a href=\"#open\">what was not shown</a><a "
-         "href=\"#environment\">environment</a></nav>\n</header>\n";
+         "href=\"#environment\">environment</a>";
+  write_outlook_links(out, outlook);
+  out << "</nav>\n</header>\n";
 }
 
 void write_tax(std::ostream& out, const std::vector<const Record*>& records) {
@@ -156,17 +180,25 @@ void write_environments(std::ostream& out, const std::vector<const Record*>& rec
 
 }  // namespace
 
-void write_html(std::ostream& out, const std::vector<Record>& records, const ExportSettings&) {
+void write_html(std::ostream& out, const std::vector<Record>& records,
+                const ExportSettings& settings) {
+  const Outlook* outlook = settings.outlook;
   const std::vector<const Record*> order = by_severity(records);
   write_head(out);
-  write_verdict(out, records);
-  write_tax(out, order);
-  write_evidence_section(out, order);
-  write_cases(out, order);
-  write_not_shown(out, order);
-  write_environments(out, order);
+  if (outlook != nullptr && records.empty()) {
+    write_outlook_head(out, *outlook);
+    write_outlook_sections(out, *outlook);
+  } else {
+    write_verdict(out, records, outlook);
+    write_tax(out, order);
+    write_evidence_section(out, order);
+    write_cases(out, order);
+    write_not_shown(out, order);
+    if (outlook != nullptr) write_outlook_sections(out, *outlook);
+    write_environments(out, order);
+  }
   out << "<script type=\"application/json\" id=\"data\">";
-  write_chart_data(out, order);
+  write_chart_data(out, order, outlook);
   out << "</script>\n<script>\n";
   write_asset(out, d3_script());
   out << "\n</script>\n<script>\n";

@@ -187,7 +187,100 @@
     one.append("text").attr("x", across / 2).attr("y", 16).attr("text-anchor", "middle").text((value) => (value === 0 ? "" : signed(value)));
   };
 
-  const charts = { forest, steps, mechanisms, waterfall, heat };
+  // Tax of each projection: its median, and P10 to P90.
+  const projected = (node) => {
+    const rows = data.outlook.projections;
+    const narrow = node.clientWidth < 640;
+    const step = narrow ? 2 * rowHeight : rowHeight, top = 4, height = top + rows.length * step + 26;
+    const { svg, width } = canvas(node, height, "projected tax with its band");
+    const left = narrow ? 14 : Math.round(width * 0.5), right = narrow ? 14 : 80;
+    const ends = rows.flatMap((row) => [row.low, row.value, row.high]).concat([0]);
+    const x = d3.scaleLinear().domain(d3.extent(ends)).nice(5).range([left, width - right]);
+    const row = svg.selectAll(".row").data(rows).enter().append("g").attr("class", "row")
+      .attr("transform", (_, i) => `translate(0,${top + i * step})`);
+    row.append("title").text((d) => `${d.name}: ${d.words}`);
+    row.append("text").attr("x", narrow ? 6 : left - 10).attr("y", 16).attr("text-anchor", narrow ? "start" : "end")
+      .text((d) => fitted(d.name, narrow ? width - 90 : left - 14));
+    row.append("text").attr("class", "soft").attr("x", width - 4).attr("y", 16).attr("text-anchor", "end").text((d) => d.words);
+    const middle = narrow ? rowHeight + 10 : 12;
+    row.append("line").attr("class", "interval expected").attr("x1", (d) => x(d.low)).attr("x2", (d) => x(d.high))
+      .attr("y1", middle).attr("y2", middle);
+    row.append("circle").attr("class", "expected").attr("cx", (d) => x(d.value)).attr("cy", middle).attr("r", 4.5);
+    svg.append("line").attr("class", "zero").attr("x1", x(0)).attr("x2", x(0)).attr("y1", 0).attr("y2", height - 24);
+    svg.append("g").attr("transform", `translate(0,${height - 24})`)
+      .call(d3.axisBottom(x).ticks(Math.max(2, Math.floor((width - left - right) / 90))).tickFormat((value) => percent(1 + value, 1)));
+  };
+
+  const money = (amount) => (amount < 0 ? "\u2212" : "") + "$" + d3.format(".3~s")(Math.abs(amount)).replace("G", "B");
+
+  // Cost of each policy over the tax, with the tax that was taken and where the answer flips.
+  const costs = (node) => {
+    const chart = data.outlook.costs;
+    const policies = ["never", "windows", "always"];
+    const top = 40, height = 300;
+    const { svg, width } = canvas(node, height, "cost of each policy over the tax");
+    const left = 62, right = 66;
+    const x = d3.scaleLinear().domain([0, d3.max(chart.points, (point) => point.tax)]).range([left, width - right]);
+    const y = d3.scaleLinear().domain([0, d3.max(chart.points.flatMap((point) => policies.map((one) => point[one])))]).nice(5)
+      .range([height - 26, top]);
+    const inside = (value) => Math.min(x.domain()[1], value);
+    const mark = (name, words, row) => {
+      if (!chart[name] || !known(chart[name].value) || chart[name].value > x.domain()[1]) return;
+      const { value, low, high } = chart[name];
+      svg.append("rect").attr("class", `band ${name}`).attr("x", x(low)).attr("width", Math.max(1, x(inside(high)) - x(low)))
+        .attr("y", top).attr("height", height - 26 - top);
+      svg.append("line").attr("class", `mark ${name}`).attr("x1", x(value)).attr("x2", x(value)).attr("y1", top).attr("y2", height - 26);
+      const anchor = x(value) > (left + width - right) / 2 ? "end" : "start";
+      svg.append("text").attr("class", "soft").attr("x", x(value)).attr("y", 12 + 13 * row).attr("text-anchor", anchor)
+        .text(`${words} ${(100 * value).toFixed(2)} %`);
+    };
+    mark("tax", "tax", 0);
+    mark("break_even", "break-even", 1);
+    mark("cheapest", "cheapest knobs", 2);
+    policies.forEach((policy) => {
+      const line = d3.line().x((point) => x(point.tax)).y((point) => y(point[policy]));
+      svg.append("path").attr("class", `policy ${policy}`).attr("d", line(chart.points)).append("title").text(policy);
+    });
+    // Ends that meet would be written over each other.
+    const last = chart.points[chart.points.length - 1];
+    let at = height;
+    policies.map((policy) => ({ policy, at: y(last[policy]) })).sort((a, b) => b.at - a.at).forEach((one) => {
+      at = Math.min(one.at + 4, at - 14);
+      svg.append("text").attr("class", `name ${one.policy}`).attr("x", width - right + 6).attr("y", at).text(one.policy);
+    });
+    svg.append("g").attr("transform", `translate(0,${height - 26})`)
+      .call(d3.axisBottom(x).ticks(Math.max(2, Math.floor((width - left - right) / 90))).tickFormat((value) => `${d3.format(".3~f")(100 * value)} %`));
+    svg.append("g").attr("transform", `translate(${left},0)`).call(d3.axisLeft(y).ticks(5).tickFormat(money));
+  };
+
+  // What always saves, as one input after the other goes through its band.
+  const tornado = (node) => {
+    const { saved, tornado: rows } = data.outlook;
+    const narrow = node.clientWidth < 640;
+    const step = narrow ? 2 * rowHeight : rowHeight, top = 4, height = top + rows.length * step + 26;
+    const { svg, width } = canvas(node, height, "what always saves against never, by input");
+    const left = narrow ? 24 : Math.round(width * 0.3), right = narrow ? 24 : 140;
+    const x = d3.scaleLinear().domain(d3.extent(rows.flatMap((row) => [row.from, row.to]).concat([saved, 0]))).nice(5)
+      .range([left, width - right]);
+    const row = svg.selectAll(".row").data(rows).enter().append("g").attr("class", "row")
+      .attr("transform", (_, i) => `translate(0,${top + i * step})`);
+    row.append("title").text((d) => `${d.name} ${d.words}: ${money(d.from)} to ${money(d.to)}`);
+    row.append("text").attr("x", narrow ? 6 : left - 10).attr("y", 16).attr("text-anchor", narrow ? "start" : "end")
+      .text((d) => fitted(d.name, narrow ? width - 150 : left - 14));
+    row.append("text").attr("class", "soft").attr("x", width - 4).attr("y", 16).attr("text-anchor", "end").text((d) => d.words);
+    const middle = narrow ? rowHeight + 10 : 12;
+    for (const [end, side] of [["from", "less"], ["to", "more"]]) {
+      row.append("rect").attr("class", `side ${side}`).attr("y", middle - 7).attr("height", 14)
+        .attr("x", (d) => Math.min(x(d[end]), x(saved))).attr("width", (d) => Math.abs(x(d[end]) - x(saved)));
+    }
+    for (const value of [0, saved]) {
+      svg.append("line").attr("class", value === 0 ? "zero" : "median").attr("x1", x(value)).attr("x2", x(value)).attr("y1", 0).attr("y2", height - 24);
+    }
+    svg.append("g").attr("transform", `translate(0,${height - 24})`)
+      .call(d3.axisBottom(x).ticks(Math.max(2, Math.floor((width - left - right) / 100))).tickFormat(money));
+  };
+
+  const charts = { forest, steps, mechanisms, waterfall, heat, projected, costs, tornado };
   const draw = (node) => {
     charts[node.dataset.chart](node);
     if (!node.dataset.drawn) drawn += 1;

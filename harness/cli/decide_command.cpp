@@ -1,6 +1,4 @@
 #include <algorithm>
-#include <cmath>
-#include <fstream>
 #include <memory>
 #include <ostream>
 #include <string>
@@ -12,8 +10,9 @@
 #include "harness/base/format.h"
 #include "harness/base/text.h"
 #include "harness/cli/command.h"
+#include "harness/cli/outlook_options.h"
 #include "harness/cli/run_path.h"
-#include "results/analysis/decision/decision.h"
+#include "harness/cli/run_tax.h"
 #include "results/run_folder.h"
 
 namespace dettax {
@@ -21,109 +20,41 @@ namespace {
 
 constexpr int kDraws = 20000;
 constexpr uint64_t kSeed = 1;
+constexpr size_t kIndent = 2;
 
-// The published taxes of a run as overheads, with the name of the case each belongs to.
-struct RunTax {
-  std::string name;
-  Estimate ratio;
-};
-
-std::vector<RunTax> taxes_of(const std::string& run, const std::string& wanted) {
-  std::vector<RunTax> found;
-  for (const Record& record : RunFolder::open(find_run(run)).records()) {
-    for (const Tax& tax : record.taxes) {
-      const std::string name = record.planned.id() + "/" + tax.arm;
-      if (tax.published && name.find(wanted) != std::string::npos)
-        found.push_back({name, tax.overhead_ratio});
-    }
+// The one whose name holds `wanted`; Error{usage} that lists the names if there are several.
+template <class Named, class Name>
+const Named& chosen(const std::vector<Named>& all, const std::string& wanted,
+                    const std::string& source, const char* what, Name name) {
+  std::vector<const Named*> found;
+  for (const Named& one : all) {
+    if (name(one).find(wanted) != std::string::npos) found.push_back(&one);
   }
-  return found;
-}
-
-std::vector<Override> from_run(const std::string& run, const std::string& wanted) {
-  const std::vector<RunTax> found = taxes_of(run, wanted);
+  if (found.size() == 1) return *found.front();
   if (found.empty())
-    throw Error(ErrorKind::config, fmt::format("{}: holds no published tax{}", run,
+    throw Error(ErrorKind::config, fmt::format("{}: holds no {}{}", source, what,
                                                wanted.empty() ? "" : " of \"" + wanted + "\""));
-  if (found.size() > 1) {
-    std::vector<std::string> names;
-    for (const RunTax& one : found) names.push_back(one.name);
-    throw Error(ErrorKind::usage, fmt::format("{}: holds {} taxes; choose one by --case: {}", run,
-                                              found.size(), join(names, ", ")));
-  }
-  const Estimate& ratio = found.front().ratio;
-  // A gain is taken as no cost: what determinism saves is not the question here.
-  const auto overhead = [](double r) { return format_number(std::max(0.0, r - 1)); };
-  return {Override("overhead_ratio", fmt::format("{{value: {}, low: {}, high: {}, source: \"{}\"}}",
-                                                 overhead(ratio.value), overhead(ratio.low),
-                                                 overhead(ratio.high), found.front().name))};
+  std::vector<std::string> names;
+  for (const Named* one : found) names.push_back(name(*one));
+  throw Error(ErrorKind::usage, fmt::format("{}: has {}; choose one by --case: {}", source,
+                                            format_things(static_cast<int64_t>(names.size()), what),
+                                            join(names, ", ")));
 }
 
-std::string money(double amount) { return "$" + format_count(amount); }
-
-std::string number(double value) { return fmt::format("{:.4g}", value); }
-
-void write_costs(std::ostream& out, const Decision& d) {
-  out << fmt::format("  {:<9} {:>11} {:>22}  {:>8}\n", "policy", "expected", "P10 to P90",
-                     "cheapest");
-  for (const Policy policy : {Policy::never, Policy::windows, Policy::always}) {
-    const auto i = static_cast<size_t>(policy);
-    out << fmt::format(
-        "  {:<9} {:>11} {:>22}  {:>8}\n", to_string(policy), money(d.cost[i]),
-        fmt::format("{} to {}", money(d.cost_band[i].p10), money(d.cost_band[i].p90)),
-        format_percent(d.probability[i], 0));
-  }
+// An overhead with its band as a user would give it.
+Override tax_override(double value, double low, double high, const std::string& source) {
+  const auto number = [](double overhead) { return yaml_scalar(format_number(overhead)); };
+  Yaml node = yaml_map({{"value", number(value)},
+                        {"low", number(std::min(low, value))},
+                        {"high", number(std::max(high, value))},
+                        {"source", yaml_scalar(source, true)}});
+  return {"overhead_ratio", std::move(node), "overhead_ratio", source};
 }
 
-void write_thresholds(std::ostream& out, const Decision& d) {
-  const Economics& e = d.economics;
-  out << fmt::format("  break-even tax, always against never    {} ({} to {})\n",
-                     format_percent(d.break_even, 2), format_percent(d.break_even_band.p10, 2),
-                     format_percent(d.break_even_band.p90, 2));
-  out << fmt::format("  always against windows                  {}\n",
-                     format_percent(d.over_windows, 2));
-  if (std::isfinite(d.gpus_break_even))
-    out << fmt::format("  always beats never from                 {:.0f} GPUs on\n",
-                       d.gpus_break_even);
-  out << fmt::format("  hours between anomalies, all GPUs       {}\n",
-                     number(hours_between_anomalies(e)));
-  if (std::isfinite(d.window_hazard))
-    out << fmt::format("  a window pays where they come every     {} hours or more often\n",
-                       d.window_hazard > 0 ? number(1 / d.window_hazard) : "any number of");
-}
-
-void write_tornado(std::ostream& out, const Decision& d) {
-  constexpr size_t kShown = 8;
-  out << "  what always saves against never, as one input goes from one end of its band to the "
-         "other\n";
-  for (size_t i = 0; i < std::min(kShown, d.tornado.size()); ++i) {
-    const Sensitivity& s = d.tornado[i];
-    const std::string best =
-        s.best_low == s.best_high
-            ? std::string("best: ") + to_string(s.best_low)
-            : fmt::format("best: {} -> {}", to_string(s.best_low), to_string(s.best_high));
-    out << fmt::format("    {:<33} {:>8} to {:<8} {:>9} to {:<9} {}\n", s.input, number(s.low),
-                       number(s.high), format_count(s.advantage_low),
-                       format_count(s.advantage_high), best);
-  }
-}
-
-void write_inputs(std::ostream& out, const DecisionInputs& inputs) {
-  out << "  inputs\n";
-  for (const DecisionInput& i : inputs.inputs) {
-    out << fmt::format("    {:<33} {:>8} ({} to {})  {}\n", i.name, number(i.value), number(i.low),
-                       number(i.high),
-                       i.given ? (i.source.empty() ? "given" : "given: " + i.source) : i.source);
-  }
-}
-
-void write_sizes(std::ostream& out, const DecisionInputs& inputs) {
-  out << "  by number of GPUs, since none was given\n";
-  for (const SizeRow& row : by_size(inputs, kDraws / 10, kSeed)) {
-    out << fmt::format("    {:>6.0f}  break-even tax {:>8}  best: {:<8} in {} of the draws\n",
-                       row.gpus, format_percent(row.break_even, 2), to_string(row.best),
-                       format_percent(row.probability, 0));
-  }
+std::vector<Record> read_records(const std::string& run) {
+  if (run.empty()) return {};
+  if (run.ends_with(".json")) return {parse_record(read_file(run), run)};
+  return RunFolder::open(find_run(run)).records();
 }
 
 class DecideCommand : public Command {
@@ -137,21 +68,25 @@ class DecideCommand : public Command {
                        false);
     options.texts("-C,--set", "KEY=VALUE", settings_,
                   "one input, such as gpus=4096 or overhead_ratio=0.04");
-    options.text("--run", "RUN", run_, "takes the tax from a run: its folder, its name or latest");
-    options.text("--case", "TEXT", case_, "which of its taxes: a part of case/arm");
-    options.text("--json", "FILE", json_, "the result as JSON");
+    options.text("--run", "RUN", run_,
+                 "takes the tax from a run, and that of the cheapest knobs if it was made with "
+                 "--ablate: its folder, its name, latest, or the file of one case");
+    options.text("--projection", "FILE", projection_,
+                 "takes tax and number of GPUs from a file of dettax project --json");
+    options.text("--case", "TEXT", case_, "which of their taxes: a part of its name");
+    declare_outlook_files(options, files_);
   }
   ExitCode run(const Streams& streams) override {
-    std::vector<Override> overrides;
-    if (!run_.empty()) overrides = from_run(run_, case_);
-    for (const std::string& text : settings_) overrides.push_back(setting(text));
-    const DecisionInputs inputs = load_decision_inputs(file_, overrides);
-    const Decision decision = decide(inputs, kDraws, kSeed);
-    write(streams.out, decision, inputs);
-    if (json_.empty()) return ExitCode::pass;
-    std::ofstream file(json_, std::ios::binary);
-    file << decision_json(decision, inputs);
-    if (!file.flush()) throw Error(ErrorKind::infrastructure, json_ + ": cannot be written");
+    const bool silent = checked_on_standard_output(
+        files_, {{"FILE", file_}, {"--run", run_}, {"--projection", projection_}});
+    const std::vector<Record> records = read_records(run_);
+    Outlook outlook;
+    if (!projection_.empty()) outlook.projections = read_projections(projection_);
+    outlook.decision = decision_of(records, outlook.projections);
+    const DecisionOutlook& answer = *outlook.decision;
+    write_outlook_files(files_, records, outlook, decision_json(answer.decision, answer.inputs),
+                        streams);
+    if (!silent) write(streams.out, answer);
     return ExitCode::pass;
   }
 
@@ -164,25 +99,58 @@ class DecideCommand : public Command {
     return {text.substr(0, equals), text.substr(equals + 1)};
   }
 
-  static void write(std::ostream& out, const Decision& d, const DecisionInputs& inputs) {
-    const std::vector<std::string> missing = inputs.missing();
-    const bool sizes = std::find(missing.begin(), missing.end(), "gpus") != missing.end();
-    if (sizes) {
-      write_sizes(out, inputs);
-    } else {
-      out << d.sentence << "\n";
-      write_costs(out, d);
-      write_thresholds(out, d);
-      write_tornado(out, d);
+  // What was measured or projected, then what the user says.
+  DecisionOutlook decision_of(const std::vector<Record>& records,
+                              const std::vector<ProjectedStep>& projections) const {
+    std::vector<Override> overrides;
+    std::optional<KnobSubset> cheapest;
+    if (!projections.empty()) {
+      const ProjectedStep& step = chosen(projections, case_, projection_, "projection",
+                                         [](const ProjectedStep& one) { return one.name(); });
+      overrides.push_back(tax_override(std::max(0.0, step.tax), std::max(0.0, step.p10),
+                                       std::max(0.0, step.p90), "projected: " + step.name()));
+      overrides.emplace_back("gpus", std::to_string(step.gpus));
+    } else if (!run_.empty()) {
+      const std::vector<RunTax> taxes = run_taxes(records);
+      const RunTax& tax =
+          chosen(taxes, case_, run_, "published tax", [](const RunTax& one) { return one.name; });
+      overrides.push_back(tax_override(tax.value, tax.low, tax.high, tax.name));
+      cheapest = tax.cheapest;
     }
-    write_inputs(out, inputs);
-    if (!missing.empty()) {
-      out << fmt::format("  asked for, since nobody but you has it: {} (-C {}=...)\n",
-                         join(missing, ", "), missing.front());
-    }
+    for (const std::string& text : settings_) overrides.push_back(setting(text));
+    DecisionOutlook outlook;
+    outlook.inputs = load_decision_inputs(file_, overrides);
+    if (!outlook.inputs.cheapest) outlook.inputs.cheapest = cheapest;
+    outlook.decision = decide(outlook.inputs, kDraws, kSeed);
+    const std::vector<std::string> missing = outlook.inputs.missing();
+    if (std::find(missing.begin(), missing.end(), "gpus") != missing.end())
+      outlook.sizes = by_size(outlook.inputs, kDraws / 10, kSeed);
+    return outlook;
   }
 
-  std::string file_, run_, case_, json_;
+  static void write(std::ostream& out, const DecisionOutlook& outlook) {
+    const Decision& d = outlook.decision;
+    const auto grid = [&](const char* title, const Grid& one) {
+      if (*title != '\0') out << title << '\n';
+      one.write(out, kIndent, false);
+    };
+    if (outlook.sizes.empty()) {
+      out << d.sentence << "\n";
+      grid("", policy_grid(d));
+      grid("", threshold_grid(d));
+      grid(
+          "what always saves against never, as one input goes from one end of its band to the "
+          "other",
+          tornado_grid(d));
+    } else {
+      grid("by number of GPUs, since none was given", size_grid(outlook.sizes));
+    }
+    grid("inputs", input_grid(outlook.inputs));
+    for (const std::string& words : decision_words(outlook)) out << words << '\n';
+  }
+
+  std::string file_, run_, projection_, case_;
+  OutlookFiles files_;
   std::vector<std::string> settings_;
 };
 

@@ -132,9 +132,11 @@ void write_exports(const ExportOptions& options, const std::vector<Record>& reco
 }
 
 void write_export(const std::string& format, const std::string& file, bool strict,
-                  const std::vector<Record>& records, const Streams& streams) {
+                  const std::vector<Record>& records, const Streams& streams,
+                  const Outlook* outlook) {
   const Exporter& exporter = exporter_named(format);
   ExportSettings settings;
+  settings.outlook = outlook;
   settings.strict = strict;
   settings.warn = [&](const std::string& warning) {
     streams.err << fmt::format("dettax: {}: {}\n", file, warning);

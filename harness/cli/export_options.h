@@ -10,6 +10,8 @@
 
 namespace dettax {
 
+struct Outlook;
+
 // Files in the formats of exporter_table(), one flag a format.
 struct ExportOptions {
   std::map<std::string, std::string> files;  // format -> file, "" where it was not given
@@ -39,6 +41,7 @@ void write_exports(const ExportOptions& options, const std::vector<Record>& reco
                    const Streams& streams);
 // One format to a file, atomically; "-" is standard output.
 void write_export(const std::string& format, const std::string& file, bool strict,
-                  const std::vector<Record>& records, const Streams& streams);
+                  const std::vector<Record>& records, const Streams& streams,
+                  const Outlook* outlook = nullptr);
 
 }  // namespace dettax

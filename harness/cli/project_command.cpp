@@ -1,5 +1,4 @@
 #include <charconv>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <ostream>
@@ -10,6 +9,7 @@
 #include "harness/base/error.h"
 #include "harness/base/text.h"
 #include "harness/cli/command.h"
+#include "harness/cli/outlook_options.h"
 #include "harness/cli/project_text.h"
 #include "harness/plan/loaders.h"
 #include "harness/plan/suite.h"
@@ -70,9 +70,14 @@ class ProjectCommand : public Command {
                  "projects every published step time and prints the errors, by table");
     options.flag("--calibrate", calibrate_,
                  "fits the efficiencies to the calibration rows and prints them (a minute)");
-    options.text("--json", "FILE", json_, "the result as JSON");
+    declare_outlook_files(options, files_);
   }
   ExitCode run(const Streams& streams) override {
+    silent_ = checked_on_standard_output(files_, {{"--op-table", table_}});
+    if ((calibrate_ || validate_ || sweep_) && shows_outlook())
+      throw Error(ErrorKind::usage,
+                  "--html, --markdown, --openmetrics: are of projections; leave out --sweep, "
+                  "--validate and --calibrate");
     if (calibrate_) return calibrate(streams);
     if (validate_) return run_validation(streams);
     if (model_.empty())
@@ -87,6 +92,10 @@ class ProjectCommand : public Command {
   }
 
  private:
+  bool shows_outlook() const {
+    return !files_.html.empty() || !files_.markdown.empty() || !files_.openmetrics.empty();
+  }
+
   static ExitCode calibrate(const Streams& streams) {
     write_fit(streams.out, fit_calibration(load_published(), load_calibration()));
     return ExitCode::pass;
@@ -94,8 +103,8 @@ class ProjectCommand : public Command {
 
   ExitCode run_validation(const Streams& streams) const {
     const Validation validation = validate(load_published(), load_calibration());
-    write_validation(streams.out, validation);
-    if (!json_.empty()) write_json(json_, validation_json(validation));
+    if (!silent_) write_validation(streams.out, validation);
+    write_outlook_files(files_, {}, {}, validation_json(validation), streams);
     return ExitCode::pass;
   }
 
@@ -103,8 +112,8 @@ class ProjectCommand : public Command {
                      const TrainingPlan& plan) const {
     constexpr int kMost = 5000;
     const Sweep sweep = sweep_layouts(machine, plan, kMost);
-    write_sweep(streams.out, machine, sweep);
-    if (!json_.empty()) write_json(json_, sweep_json(machine, sweep));
+    if (!silent_) write_sweep(streams.out, machine, sweep);
+    write_outlook_files(files_, {}, {}, sweep_json(machine, sweep), streams);
     return sweep.rows.empty() || !sweep.rows.front().fits ? ExitCode::fail : ExitCode::pass;
   }
 
@@ -122,8 +131,11 @@ class ProjectCommand : public Command {
       request.jitter.seed = static_cast<uint64_t>(whole("--seed", seed_, 0));
       cases.push_back({one, mode.name, project_tax(request)});
     }
-    write_projections(streams.out, machine, cases);
-    if (!json_.empty()) write_json(json_, projections_json(machine, cases));
+    if (!silent_) write_projections(streams.out, machine, cases);
+    Outlook outlook;
+    for (const ProjectedCase& one : cases)
+      outlook.projections.push_back(projected_step(machine, one));
+    write_outlook_files(files_, {}, outlook, projections_json(machine, cases), streams);
     return ExitCode::pass;
   }
 
@@ -171,16 +183,11 @@ class ProjectCommand : public Command {
     return plan;
   }
 
-  static void write_json(const std::string& path, const std::string& text) {
-    std::ofstream file(path, std::ios::binary);
-    file << text;
-    if (!file.flush()) throw Error(ErrorKind::infrastructure, path + ": cannot be written");
-  }
-
   std::string model_, cluster_ = "h100", layout_ = "dp1", schedule_, precision_ = "bf16";
-  std::string micro_ = "1", global_, length_, mode_ = "deterministic", gpus_, table_, seed_ = "1",
-              json_;
-  bool lose_overlap_ = false, sweep_ = false, validate_ = false, calibrate_ = false;
+  std::string micro_ = "1", global_, length_, mode_ = "deterministic", gpus_, table_, seed_ = "1";
+  OutlookFiles files_;
+  bool lose_overlap_ = false, sweep_ = false, validate_ = false, calibrate_ = false,
+       silent_ = false;
 };
 
 }  // namespace

@@ -79,6 +79,12 @@ TEST(Economics, ATaxOfNothingMakesAlwaysFree) {
     EXPECT_GT(d.probability[2], 0.97);
     EXPECT_THAT(d.sentence, HasSubstr("Always is free"));
   }
+  // A tax that was not told from 0 may cost something.
+  const Decision unsure = decide(inputs({{"gpus", "64"},
+                                         {"run_hours", "720"},
+                                         {"overhead_ratio", "{value: 0, low: 0, high: 0.04}"}}),
+                                 200, 1);
+  EXPECT_THAT(unsure.sentence, testing::Not(HasSubstr("Always is free")));
   // The twin: a tax as large as any makes it dear.
   const Decision dear =
       decide(inputs({{"gpus", "64"}, {"run_hours", "720"}, {"overhead_ratio", "0.5"}}), 200, 1);
@@ -148,6 +154,47 @@ TEST(Decision, WrongInputsGetOneLineThatNamesThem) {
   EXPECT_THAT(message({"gpu", "8"}), HasSubstr("did you mean \"gpus\""));
   EXPECT_THAT(message({"gpus", "many"}), HasSubstr("gpus"));
   EXPECT_THAT(message({"gpus", "{value: 4, low: 8, high: 9}"}), HasSubstr("low <= value <= high"));
+  EXPECT_THAT(message({"cheapest_subset", "{knobs: [gem], value: 0.1}"}),
+              HasSubstr("did you mean \"gemm\""));
+  EXPECT_THAT(message({"cheapest_subset", "{knobs: [gemm]}"}), HasSubstr("value"));
+  EXPECT_THAT(message({"cheapest_subset", "{knobs: [gemm], value: -1}"}), HasSubstr("value"));
+}
+
+TEST(Decision, TheCheapestKnobsAreWeighedBesideTheWholeMode) {
+  DecisionInputs in = inputs({{"gpus", "4096"}, {"run_hours", "1440"}, {"overhead_ratio", "0.05"}});
+  EXPECT_FALSE(decide(in, 200, 1).cheapest.has_value());
+  in.cheapest = KnobSubset{{"gemm", "attention"}, 0.005, 0.004, 0.006, "a run", ""};
+  const Decision d = decide(in, 500, 1);
+  ASSERT_TRUE(d.cheapest.has_value());
+  EXPECT_EQ(d.best, Policy::windows);
+  EXPECT_EQ(d.cheapest->best, Policy::always);
+  Economics e = in.economics();
+  EXPECT_EQ(d.cost[2], policy_cost(e, Policy::always)) << "the whole mode's tax is what it was";
+  e.overhead_ratio = 0.005;
+  EXPECT_EQ(d.cheapest->cost[2], policy_cost(e, Policy::always));
+  EXPECT_EQ(d.cheapest->cost[0], d.cost[0]) << "never pays no tax";
+  EXPECT_GT(d.cheapest->saved, 0);
+  EXPECT_THAT(d.sentence, HasSubstr("With only gemm, attention set the bits stay equal"));
+  EXPECT_THAT(decision_json(d, in), HasSubstr("\"cheapest_subset\": {"));
+}
+
+TEST(Decision, CostsOverTheTaxCrossWhereTheBreakEvenSays) {
+  const DecisionInputs in =
+      inputs({{"gpus", "16384"}, {"run_hours", "1440"}, {"overhead_ratio", "0.04"}});
+  const Decision d = decide(in, 200, 1);
+  const std::vector<CostPoint> curve = costs_by_tax(in, d, 41);
+  ASSERT_EQ(curve.size(), 41U);
+  EXPECT_GT(curve.back().overhead_ratio, d.break_even);
+  for (const CostPoint& point : curve) {
+    EXPECT_EQ(point.cost[0], d.cost[0]);
+    // The longer run meets more anomalies, so that always loses a little before the break-even.
+    if (point.overhead_ratio > d.break_even) {
+      EXPECT_GT(point.cost[2], point.cost[0]);
+    }
+    if (point.overhead_ratio < 0.9 * d.break_even) {
+      EXPECT_LT(point.cost[2], point.cost[0]);
+    }
+  }
 }
 
 TEST(Decision, TheShippedExampleRuns) {

@@ -49,6 +49,25 @@ TEST(DecideCommand, AnswersInASentenceAndAsksForWhatNobodyHas) {
               HasSubstr("asked for, since nobody but you has it: gpus"));
 }
 
+TEST(ProjectAndDecide, AProjectionIsDecidedOnAndBothStandInThePage) {
+  const TemporaryFolder folder;
+  const Outcome projected = run_program(
+      folder.path(), "project llama3-8b --layout tp2.dp8 --gpus 16,64 --json p.json --html -");
+  EXPECT_EQ(projected.exit_code, 0) << projected.err;
+  EXPECT_THAT(projected.out, ::testing::StartsWith("<!DOCTYPE html>"));
+  EXPECT_THAT(run_program(folder.path(), "decide --projection p.json").err,
+              HasSubstr("has 2 projections; choose one by --case: llama3-8b.bf16.dp8.tp2"));
+  const Outcome decided = run_program(
+      folder.path(),
+      "decide --projection p.json --case dp32 -C run_hours=99 --html d.html --openmetrics d.prom");
+  EXPECT_EQ(decided.exit_code, 0) << decided.err;
+  EXPECT_THAT(decided.out, HasSubstr("given: projected: llama3-8b.bf16.dp32.tp2/deterministic"));
+  const std::string page = testing::read_text(folder.path() / "d.html");
+  EXPECT_THAT(page, HasSubstr("<h2>Projection</h2>"));
+  EXPECT_THAT(page, HasSubstr("data-chart=\"costs\""));
+  EXPECT_THAT(testing::read_text(folder.path() / "d.prom"), HasSubstr("dettax_decision{"));
+}
+
 TEST(ProjectAndDecide, BadInputIsOneLineOnStandardErrorAndExitCodeTwo) {
   struct Bad {
     const char* arguments;
@@ -64,6 +83,9 @@ TEST(ProjectAndDecide, BadInputIsOneLineOnStandardErrorAndExitCodeTwo) {
            {"project llama3-70b --mbs 0", "--mbs"},
            {"project llama3-70b --schedule dualpip", "--schedule: must be one of"},
            {"decide -C price_per_gpu_hour=-1", "price_per_gpu_hour"},
+           {"project llama3-70b --sweep --html x.html", "are of projections"},
+           {"decide --projection none.json", "none.json"},
+           {"decide --run none.json", "none.json"},
            {"decide -C gpus", "key=value"}}) {
     const Outcome result = run_program(folder.path(), bad.arguments);
     EXPECT_EQ(result.exit_code, 2) << bad.arguments;

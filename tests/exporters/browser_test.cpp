@@ -10,6 +10,7 @@
 #include "exporters/exporter.h"
 #include "results/run_folder.h"
 #include "tests/exporters/consumers.h"
+#include "tests/exporters/outlooks.h"
 #include "tests/exporters/samples.h"
 
 namespace dettax {
@@ -52,8 +53,11 @@ class Browser : public testing::Test {
   }
 
   // The title of the frame's page, then what the browser logged of its console.
-  std::string look(const std::vector<Record>& records, int width, const std::string& flags = "") {
-    write_file_atomically(folder_ / "report.html", exported("html", records));
+  std::string look(const std::vector<Record>& records, int width, const std::string& flags = "",
+                   const Outlook* outlook = nullptr) {
+    ExportSettings settings;
+    settings.outlook = outlook;
+    write_file_atomically(folder_ / "report.html", exported("html", records, settings));
     write_file_atomically(folder_ / "frame.html", fmt::format(fmt::runtime(kFrame), width));
     const Answer answer = ask(fmt::format(
         "timeout 60 chromium --headless --no-sandbox --disable-gpu --disable-quic --no-first-run "
@@ -83,6 +87,15 @@ TEST_F(Browser, DrawsTheCausesAtEveryWidth) {
   for (const int width : {360, 1200}) {
     const std::string seen = look({record_with_causes(), sample_record()}, width);
     EXPECT_THAT(seen, HasSubstr("charts 6 of 6, empty 0, errors 0, overflow 0")) << width;
+    EXPECT_THAT(seen, Not(HasSubstr("CONSOLE")));
+  }
+}
+
+TEST_F(Browser, DrawsWhatIsExpectedAtEveryWidth) {
+  const Outlook outlook = sample_outlook();
+  for (const int width : {360, 1200}) {
+    const std::string seen = look({}, width, "", &outlook);
+    EXPECT_THAT(seen, HasSubstr("charts 3 of 3, empty 0, errors 0, overflow 0")) << width;
     EXPECT_THAT(seen, Not(HasSubstr("CONSOLE")));
   }
 }

@@ -109,7 +109,41 @@ std::string deciders(const Decision& d) {
   return names.empty() ? "" : fmt::format(" What decides most: {}.", join(names, " and "));
 }
 
-std::string sentence_of(const Decision& d) {
+// Costs, bands and probabilities with another tax in place of the mode's.
+SubsetAnswer answer_with(const KnobSubset& subset, const DecisionInputs& inputs,
+                         const Decision& whole, int draws, uint64_t seed) {
+  DecisionInput tax = inputs.named("overhead_ratio");
+  tax.value = subset.value;
+  tax.low = subset.low;
+  tax.high = subset.high;
+  const DecisionInputs changed = inputs.with_input(tax);
+  Decision scratch;
+  propagate(changed, draws, seed, scratch);
+  SubsetAnswer answer;
+  answer.subset = subset;
+  const Economics e = changed.economics();
+  for (const Policy policy : kPolicies) answer.cost[index_of(policy)] = policy_cost(e, policy);
+  answer.cost_band = scratch.cost_band;
+  answer.probability = scratch.probability;
+  answer.best = subset.high == 0 ? Policy::always : best_policy(e);
+  answer.saved = whole.cost[index_of(Policy::always)] - answer.cost[index_of(Policy::always)];
+  return answer;
+}
+
+std::string knob_words(const KnobSubset& subset) {
+  return subset.knobs.empty() ? "no knob at all" : join(subset.knobs, ", ");
+}
+
+std::string subset_words(const SubsetAnswer& answer) {
+  return fmt::format(
+      " With only {} set the bits stay equal at a tax of {}: then {} is the cheapest ({}, in {} of "
+      "the draws).",
+      knob_words(answer.subset), format_signed_percent(answer.subset.value), to_string(answer.best),
+      money(answer.cost[index_of(answer.best)]),
+      format_percent(answer.probability[index_of(answer.best)], 0));
+}
+
+std::string sentence_of(const Decision& d, bool free) {
   const double share = d.probability[index_of(d.best)];
   const double rival = [&] {
     double least = HUGE_VAL;
@@ -125,11 +159,12 @@ std::string sentence_of(const Decision& d) {
       policy_words(d.best), money(d.cost[index_of(d.best)]), money(rival), format_percent(share, 0),
       d.draws, format_percent(d.break_even), format_percent(d.break_even_band.p10),
       format_percent(d.break_even_band.p90));
-  if (d.economics.overhead_ratio == 0) text = "Always is free: the tax is 0. " + text;
+  if (free) text = "Always is free: the tax is 0. " + text;
   if (d.likeliest != d.best)
     text +=
         fmt::format(" Over all draws \"{}\" is cheapest more often: the inputs do not settle it.",
                     to_string(d.likeliest));
+  if (d.cheapest) text += subset_words(*d.cheapest);
   return text + deciders(d);
 }
 
@@ -143,8 +178,9 @@ Decision decide(const DecisionInputs& inputs, int draws, uint64_t seed) {
   d.draws = draws;
   for (const Policy policy : kPolicies) d.cost[index_of(policy)] = policy_cost(d.economics, policy);
   d.best = best_policy(d.economics);
-  // What costs nothing has nothing to be weighed against.
-  if (d.economics.overhead_ratio == 0) d.best = Policy::always;
+  // What surely costs nothing has nothing to be weighed against; a tax that was not told from 0 may cost something.
+  const bool free = inputs.named("overhead_ratio").high == 0;
+  if (free) d.best = Policy::always;
   d.break_even = break_even_overhead(d.economics);
   d.over_windows = always_over_windows_overhead(d.economics);
   d.gpus_break_even = break_even_gpus(d.economics);
@@ -152,8 +188,25 @@ Decision decide(const DecisionInputs& inputs, int draws, uint64_t seed) {
   d.missing = inputs.missing();
   propagate(inputs, draws, seed, d);
   d.tornado = tornado(inputs);
-  d.sentence = sentence_of(d);
+  if (inputs.cheapest && inputs.cheapest->refusal.empty())
+    d.cheapest = answer_with(*inputs.cheapest, inputs, d, draws, seed);
+  d.sentence = sentence_of(d, free);
   return d;
+}
+
+std::vector<CostPoint> costs_by_tax(const DecisionInputs& inputs, const Decision& decision,
+                                    int points) {
+  const DecisionInput& tax = inputs.named("overhead_ratio");
+  const double end = 1.3 * std::max({tax.high, decision.break_even, decision.over_windows, 0.01});
+  std::vector<CostPoint> curve;
+  for (int i = 0; i < points; ++i) {
+    CostPoint point;
+    point.overhead_ratio = end * i / (points - 1);
+    const Economics e = inputs.with("overhead_ratio", point.overhead_ratio);
+    for (const Policy policy : kPolicies) point.cost[index_of(policy)] = policy_cost(e, policy);
+    curve.push_back(point);
+  }
+  return curve;
 }
 
 std::vector<SizeRow> by_size(const DecisionInputs& inputs, int draws, uint64_t seed) {

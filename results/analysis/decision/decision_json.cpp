@@ -12,23 +12,48 @@ using Json = nlohmann::ordered_json;
 Json finite(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 Json band(const Band& b) { return {{"p10", b.p10}, {"p50", b.p50}, {"p90", b.p90}}; }
 
+constexpr Policy kPolicies[] = {Policy::never, Policy::windows, Policy::always};
+
+// Of a decision, or of what it would be with fewer knobs.
+template <class Answer>
+Json policies_json(const Answer& answer) {
+  Json policies;
+  for (const Policy policy : kPolicies) {
+    const auto i = static_cast<size_t>(policy);
+    policies[to_string(policy)] = {{"expected_cost", answer.cost[i]},
+                                   {"cost_band", band(answer.cost_band[i])},
+                                   {"probability_cheapest", answer.probability[i]}};
+  }
+  return policies;
+}
+
+Json subset_json(const SubsetAnswer& answer) {
+  const KnobSubset& subset = answer.subset;
+  return {{"knobs", subset.knobs},
+          {"overhead_ratio", subset.value},
+          {"overhead_ratio_low", subset.low},
+          {"overhead_ratio_high", subset.high},
+          {"source", subset.source},
+          {"answer", to_string(answer.best)},
+          {"policies", policies_json(answer)},
+          {"always_saved", answer.saved}};
+}
+
 }  // namespace
 
 std::string decision_json(const Decision& d, const DecisionInputs& inputs) {
   Json root = {{"schema_version", 1}, {"kind", "decision"}, {"tool_version", DETTAX_VERSION}};
   root["answer"] = to_string(d.best);
   root["sentence"] = d.sentence;
-  for (const Policy policy : {Policy::never, Policy::windows, Policy::always}) {
-    const auto i = static_cast<size_t>(policy);
-    root["policies"][to_string(policy)] = {{"expected_cost", d.cost[i]},
-                                           {"cost_band", band(d.cost_band[i])},
-                                           {"probability_cheapest", d.probability[i]}};
-  }
+  root["policies"] = policies_json(d);
   root["break_even_overhead_ratio"] = d.break_even;
   root["break_even_overhead_ratio_band"] = band(d.break_even_band);
   root["always_over_windows_overhead_ratio"] = d.over_windows;
   root["break_even_gpus"] = finite(d.gpus_break_even);
   root["window_hazard_per_hour"] = finite(d.window_hazard);
+  root["cheapest_subset"] = d.cheapest ? subset_json(*d.cheapest) : Json(nullptr);
+  if (inputs.cheapest && !inputs.cheapest->refusal.empty())
+    root["cheapest_subset_reason"] = inputs.cheapest->refusal;
   root["draws"] = d.draws;
   root["missing"] = d.missing;
   root["tornado"] = Json::array();

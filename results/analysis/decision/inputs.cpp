@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "harness/base/format.h"
+#include "harness/plan/knobs.h"
 #include "harness/plan/suite.h"
 #include "harness/plan/yaml_reader.h"
 
@@ -70,6 +71,32 @@ void read_input(const Yaml& node, Kind kind, DecisionInput& input) {
   input.missing = !has_value;
 }
 
+KnobSubset read_subset(const Yaml& node) {
+  MapReader keys(node, "cheapest_subset");
+  KnobSubset subset;
+  const Yaml& knobs = keys.require("knobs");
+  if (knobs.kind != Yaml::Kind::list || knobs.items.empty())
+    throw keys.fault("knobs", "must be a list of knobs, such as [gemm, attention]");
+  for (const Yaml& knob : knobs.items) {
+    subset.knobs.push_back(read_text(knob, keys.path("knobs")));
+    try {
+      knob_named(subset.knobs.back());
+    } catch (const Error& error) {
+      throw config_error(knob, keys.path("knobs"), error.what());
+    }
+  }
+  keys.require("value");
+  keys.number("value", subset.value, range_of(Kind::not_negative));
+  subset.low = subset.high = subset.value;
+  keys.number("low", subset.low, range_of(Kind::not_negative));
+  keys.number("high", subset.high, range_of(Kind::not_negative));
+  keys.text("source", subset.source);
+  keys.finish();
+  if (subset.low > subset.value || subset.value > subset.high)
+    throw keys.fault("value", "needs low <= value <= high");
+  return subset;
+}
+
 std::string defaults_path() {
   return (std::filesystem::path(find_home()) / "configs/decisions/defaults.yaml").string();
 }
@@ -121,6 +148,14 @@ std::vector<std::string> DecisionInputs::missing() const {
   return names;
 }
 
+DecisionInputs DecisionInputs::with_input(const DecisionInput& input) const {
+  DecisionInputs changed = *this;
+  for (DecisionInput& one : changed.inputs) {
+    if (one.name == input.name) one = input;
+  }
+  return changed;
+}
+
 DecisionInputs load_decision_inputs(const std::string& file,
                                     const std::vector<Override>& overrides) {
   const Yaml defaults = read_yaml(defaults_path());
@@ -143,6 +178,7 @@ DecisionInputs load_decision_inputs(const std::string& file,
     }
     result.inputs.push_back(std::move(input));
   }
+  if (const Yaml* subset = keys.find("cheapest_subset")) result.cheapest = read_subset(*subset);
   default_keys.finish();
   keys.finish();
   return result;

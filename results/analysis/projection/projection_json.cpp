@@ -81,6 +81,8 @@ std::string projections_json(const Hardware& machine, const std::vector<Projecte
   Json root = document("projection");
   root["cluster"] = machine.name;
   root["device"] = machine.device;
+  root["device_memory_bytes"] = machine.memory_bytes;
+  root["cases"] = Json::array();
   for (const ProjectedCase& one : cases) {
     Json entry = plan_json(one.plan);
     entry["mode"] = one.mode;
@@ -91,7 +93,9 @@ std::string projections_json(const Hardware& machine, const std::vector<Projecte
                 {"draws", one.tax.draws},           {"interaction_ratio", one.tax.interaction}};
     tax["parts"] = Json::array();
     for (const CausePart& part : one.tax.parts)
-      tax["parts"].push_back({{"cause", part.cause.name}, {"ratio", part.ratio}});
+      tax["parts"].push_back({{"cause", part.cause.name},
+                              {"part", part_word(part.cause.part)},
+                              {"ratio", part.ratio}});
     entry["tax"] = tax;
     root["cases"].push_back(entry);
   }
