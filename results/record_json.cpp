@@ -234,15 +234,14 @@ void check_positive(const Estimate& estimate, const std::string& where) {
 
 void check_estimates(const Record& record, const std::string& name) {
   for (size_t i = 0; i < record.arms.size(); ++i) {
-    if (record.arms[i].step_time_seconds)
-      check_positive(*record.arms[i].step_time_seconds,
-                     name + ": arms[" + std::to_string(i) + "].step_time_seconds");
+    if (const auto& seconds = record.arms[i].step_time_seconds)
+      check_positive(*seconds, name + ": arms[" + std::to_string(i) + "].step_time_seconds");
   }
   for (size_t i = 0; i < record.taxes.size(); ++i) {
     const std::string where = name + ": taxes[" + std::to_string(i) + "].";
     check_positive(record.taxes[i].overhead_ratio, where + "overhead_ratio");
-    if (record.taxes[i].control_ratio)
-      check_positive(*record.taxes[i].control_ratio, where + "control_ratio");
+    if (const auto& control = record.taxes[i].control_ratio)
+      check_positive(*control, where + "control_ratio");
   }
 }
 

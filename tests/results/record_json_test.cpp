@@ -110,6 +110,27 @@ TEST(RecordJson, ReadingIsStrictAndNamesTheKey) {
   EXPECT_THAT(complaint("[]"), HasSubstr("this is no record"));
 }
 
+TEST(RecordJson, IntervalsThatDoNotHoldTheirValueAreRefused) {
+  const auto with = [](const Estimate& estimate) {
+    Record record = sample_record();
+    record.taxes[0].overhead_ratio = estimate;
+    return complaint(to_json(record));
+  };
+  EXPECT_EQ(with({1.02, 1.02, 1.02, 4}), "");
+  EXPECT_EQ(with({1.02, std::nan(""), std::nan(""), 0}), "") << "no interval is no wrong one";
+  EXPECT_EQ(with({1.02, 1.03, 1.04, 4}),
+            "case.json: taxes[0].overhead_ratio.low: is over the value");
+  EXPECT_EQ(with({1.02, 1.01, 1.015, 4}),
+            "case.json: taxes[0].overhead_ratio.high: is under the value");
+  EXPECT_EQ(with({1.02, 1.01, 1.03, -1}),
+            "case.json: taxes[0].overhead_ratio.count: must be 0 or more");
+  EXPECT_THAT(with({-1.02, -1.03, 1.03, 4}), HasSubstr("taxes[0].overhead_ratio: must be over 0"));
+  Record record = sample_record();
+  record.arms[2].step_time_seconds = Estimate{0.01, -0.01, 0.02, 4};
+  EXPECT_THAT(complaint(to_json(record)),
+              HasSubstr("arms[2].step_time_seconds: must be over 0, as times"));
+}
+
 TEST(RecordJson, AnotherSchemaVersionIsRefusedBeforeAnythingElse) {
   EXPECT_THAT(complaint(R"({"schema_version": 99, "whatever": 1})"),
               HasSubstr("schema_version: is 99; this program reads 1"));

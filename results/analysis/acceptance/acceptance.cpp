@@ -24,6 +24,8 @@ const std::vector<std::string>& rule_names() {
   return kNames;
 }
 
+constexpr const char* kAcceptanceRun = "acceptance";  // no run folder has such a name
+constexpr std::string_view kNodePrefix = "node:";
 constexpr const char* kHardwareCodes[] = {"slow_node", "odd_ratio", "slow_rank", "bits_differ"};
 
 bool is_hardware(const AcceptanceFinding& finding) {
@@ -51,7 +53,7 @@ FleetSetup judge_configuration(const std::vector<NodeObservation>& all, FindingL
     list.add("configuration", "configuration_differs", where, words);
     if (!difference.node.empty()) setup.excluded.insert(difference.node);
     for (const auto& [node, value] : difference.value_of)
-      setup.group[node] += difference.setting + "=" + value + "\n";
+      setup.group[node] += fmt::format("{}={}\n", difference.setting, value);
   }
   if (nodes.size() < 2) {
     list.explain("configuration", "one node has no others to differ from");
@@ -251,12 +253,19 @@ Acceptance judge_acceptance(const std::vector<AcceptanceInput>& inputs,
   return acceptance;
 }
 
+bool is_acceptance(const Record& record) { return record.run_id == kAcceptanceRun; }
+
+std::optional<std::string> judged_node(const Record& record) {
+  if (!is_acceptance(record) || !record.case_id.starts_with(kNodePrefix)) return std::nullopt;
+  return record.case_id.substr(kNodePrefix.size());
+}
+
 std::vector<Record> acceptance_records(const Acceptance& acceptance) {
   std::vector<Record> records;
   const auto add = [&](const std::string& id, const std::string& code, Status status, ExitCode exit,
                        const std::string& words) {
     Record record;
-    record.run_id = record.suite = "acceptance";
+    record.run_id = record.suite = kAcceptanceRun;
     record.case_id = id;
     record.verdict = make_verdict(code, words);
     record.verdict.status = status;
@@ -264,7 +273,7 @@ std::vector<Record> acceptance_records(const Acceptance& acceptance) {
     records.push_back(std::move(record));
   };
   for (const NodeVerdict& node : acceptance.nodes)
-    add("node:" + node.node, node.code, node.status, node.exit_code, node.words);
+    add(std::string(kNodePrefix) + node.node, node.code, node.status, node.exit_code, node.words);
   for (const AcceptanceFinding& finding : acceptance.findings) {
     if (finding.node.empty())
       add("rule:" + finding.rule, finding.code, finding.status, finding.exit_code, finding.words);

@@ -75,6 +75,9 @@ Acceptance judge_acceptance(const std::vector<AcceptanceInput>& inputs,
 
 // A record a node (and one for what is about no node), so that every exporter shows the verdict beside the cases'.
 std::vector<Record> acceptance_records(const Acceptance& acceptance);
+// Whether a record is one of these, and the node that it is of, if of one.
+bool is_acceptance(const Record& record);
+std::optional<std::string> judged_node(const Record& record);
 
 std::string acceptance_json(const Acceptance& acceptance);
 

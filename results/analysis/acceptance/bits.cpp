@@ -38,13 +38,15 @@ std::string conditions(const Record& record, const ArmResult& arm, const ArmEvid
       fmt::format("{}\n{}\n{}\n{}\n{}\n", record.environment.tool_version,
                   record.environment.git_commit, arm.mode_hash, entries(evidence), to_json(only));
   for (const auto& [name, value] : provenance(record.environment))
-    text += name + "=" + value + "\n";
+    text += fmt::format("{}={}\n", name, value);
+  for (const auto& [name, value] : arm.engaged) text += fmt::format("{} engaged {}\n", name, value);
   return text;
 }
 
 std::vector<Group> groups_of(const std::vector<NodeObservation>& all) {
   std::map<std::tuple<std::string, std::string, std::string>, Group> groups;
   for (const NodeObservation& one : all) {
+    if (!one.one_node) continue;  // its bits are no single node's
     for (const ArmResult& arm : one.record->arms) {
       const ArmEvidence* evidence = find_evidence(*one.record, arm.arm);
       if (!arm.claims_reproducible || evidence == nullptr || !evidence->reproducible ||
@@ -88,11 +90,13 @@ void judge_nodes(const Group& group, FindingList& list) {
   const auto most =
       std::ranges::max_element(nodes_of, {}, [](const auto& entry) { return entry.second.size(); });
   if (2 * most->second.size() <= count) {
-    list.add("evidence", "bits_differ", {},
-             fmt::format("{}: the bits of {} differ between nodes that are set up alike, and no "
-                         "majority says which are right: {}",
-                         group.case_id, group.arm, split_words(nodes_of)))
-        .arm = group.arm;
+    AcceptanceFinding& found =
+        list.add("evidence", "bits_differ", {},
+                 fmt::format("{}: the bits of {} differ between nodes that are set up alike, and "
+                             "no majority says which are right: {}",
+                             group.case_id, group.arm, split_words(nodes_of)));
+    found.case_id = group.case_id;
+    found.arm = group.arm;
     return;
   }
   for (const auto& [digest, nodes] : nodes_of) {
@@ -101,12 +105,11 @@ void judge_nodes(const Group& group, FindingList& list) {
         list.keep("evidence");
         continue;
       }
-      list.add("evidence", "bits_differ", *group.first.at(node),
-               fmt::format("{} on {}: {} reproduces its bits there, but they are not those of {} "
-                           "that {} set up alike: ledger {} against {}",
-                           group.case_id, node, group.arm,
-                           format_things(static_cast<int64_t>(most->second.size()), "node"),
-                           most->second.size() == 1 ? "is" : "are", digest, most->first))
+      list.add(
+              "evidence", "bits_differ", *group.first.at(node),
+              fmt::format("{} on {}: {} reproduces its bits there, but they are not those of {} "
+                          "nodes that are set up alike: ledger {} against {}",
+                          group.case_id, node, group.arm, most->second.size(), digest, most->first))
           .arm = group.arm;
     }
   }

@@ -26,18 +26,15 @@ bool judged_by_limit(const NodeObservation& one, const std::string& arm,
   });
 }
 
-// Whether limits here decide instead of the suite's: those of the arm that the record's verdict is about, which its reason begins
-// with, else of every arm that it could be about.
+// Whether limits here decide instead of the suite's, which is not in the record: if they judge every arm that its verdict could be about.
 bool limits_decide(const NodeObservation& one, const AcceptanceRules& rules) {
-  bool any = false, all = true;
+  bool any = false;
   for (const ArmResult& arm : one.record->arms) {
     if (!arm.claims_reproducible) continue;
-    const bool judged = judged_by_limit(one, arm.arm, rules);
-    if (one.record->verdict.reason.starts_with(arm.arm + ": ")) return judged;
+    if (!judged_by_limit(one, arm.arm, rules)) return false;
     any = true;
-    all = all && judged;
   }
-  return any && all;
+  return any;
 }
 
 const ArmResult* broken_arm(const Record& record) {
@@ -79,7 +76,7 @@ void judge_verdict(const NodeObservation& one, const AcceptanceRules& rules, Fin
         return list.keep("cases");
       return own(verdict.reason_code);
     case Status::skipped:
-      return;  // fleet_rules.cpp says it where others ran it
+      return;  // presence_rules.cpp says it where others ran it
     case Status::fail:
       if (verdict.reason_code == "over_limit" && limits_decide(one, rules))
         return list.keep("cases");

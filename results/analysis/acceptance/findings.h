@@ -9,8 +9,7 @@
 
 namespace dettax {
 
-// The findings and counts of rules as they are judged. Of one about a node of the fleet the fleet's parts are in fleet_rules.cpp, those
-// of a record alone in case_rules.cpp.
+// The findings and counts of rules as they are judged.
 class FindingList {
  public:
   // Counts one judgement of a rule that was kept.
@@ -41,8 +40,8 @@ void judge_limits_used(const std::vector<NodeObservation>& all, const Acceptance
                        FindingList& list);
 // Whether nodes that are set up alike have equal bits, for arms that claim to reproduce them.
 void judge_bits(const std::vector<NodeObservation>& all, FindingList& list);
-// What nodes break beside each other. Excluded nodes are set up differently and take no part; others are compared within equal
-// values of the settings that have no majority.
+// Which nodes are compared: excluded ones are set up differently and take no part, others within equal values of the settings that
+// have no majority.
 struct FleetSetup {
   std::set<std::string> excluded;            // nodes
   std::map<std::string, std::string> group;  // node -> values of such settings; empty without one
@@ -51,6 +50,7 @@ struct FleetPosition {  // logarithms
   std::string node;
   std::vector<double> fast, overhead;
 };
+// What nodes break beside each other.
 std::vector<FleetPosition> judge_fleet(const std::vector<NodeObservation>& all,
                                        const FleetSetup& setup, const AcceptanceRules& rules,
                                        FindingList& list);

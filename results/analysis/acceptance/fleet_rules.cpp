@@ -5,12 +5,12 @@
 #include <cmath>
 #include <map>
 #include <set>
-#include <tuple>
 
 #include <fmt/format.h>
 
 #include "harness/base/format.h"
 #include "harness/base/robust.h"
+#include "results/analysis/acceptance/peer_groups.h"
 
 namespace dettax {
 namespace {
@@ -20,78 +20,17 @@ constexpr size_t kSmallFleet = 16;
 // A node measured so much worse than most, whose error alone could hide a fault, is not judged.
 constexpr double kWorse = 2;
 
-// A node's place in one comparison: the mean over its runs.
-struct Member {
-  const NodeObservation* one = nullptr;
-  PeerValue value;
-  std::vector<PeerValue> runs = {};
-  int64_t attempts = 0;
-};
-
-std::vector<Member> merged(const std::vector<Member>& all) {
-  std::map<std::string, std::vector<Member>> by_node;
-  for (const Member& member : all) by_node[member.one->node].push_back(member);
-  std::vector<Member> out;
-  for (const auto& [node, runs] : by_node) {
-    Member mean{runs.front().one, {}};
-    const auto count = static_cast<double>(runs.size());
-    double variance = 0, squares = 0;
-    for (const Member& run : runs) {
-      mean.value.value += run.value.value / count;
-      variance += run.value.standard_error * run.value.standard_error;
-      mean.runs.push_back(run.value);
-      mean.attempts += run.one->attempts;
-    }
-    for (const Member& run : runs)
-      squares += (run.value.value - mean.value.value) * (run.value.value - mean.value.value);
-    // What runs scatter by counts too, where it is more than each of them knew of.
-    const double between = runs.size() < 2 ? 0 : squares / (count - 1) / count;
-    mean.value.standard_error = std::sqrt(std::max(variance / (count * count), between));
-    out.push_back(mean);
-  }
-  return out;
-}
-
 double usual_error_of(const std::vector<PeerValue>& values) {
   std::vector<double> errors;
   for (const PeerValue& one : values) errors.push_back(one.standard_error);
   return median(errors);
 }
 
-std::vector<PeerValue> values_of(const std::vector<Member>& members) {
-  std::vector<PeerValue> values;
-  for (const Member& member : members) values.push_back(member.value);
-  return values;
-}
-
 std::string percent_of(double log_ratio) { return format_signed_percent(std::expm1(log_ratio)); }
 
-// What is compared, in one case.
-struct PeerGroup {
-  std::string case_id, arm;  // arm empty: the fast step
-  std::vector<Member> members;
-  bool fast() const { return arm.empty(); }
-  std::string quantity() const { return fast() ? "the fast step" : "the ratio of " + arm; }
-};
-
-std::vector<PeerGroup> comparisons(const std::vector<NodeObservation>& all,
-                                   const FleetSetup& setup) {
-  std::map<std::tuple<std::string, std::string, std::string>, std::vector<Member>> groups;
-  for (const NodeObservation& one : all) {
-    if (setup.excluded.contains(one.node) || !one.one_node) continue;
-    const std::string group = group_of(setup, one.node);
-    if (one.fast_seconds) groups[{one.case_id, "", group}].push_back({&one, *one.fast_seconds});
-    for (const auto& [arm, ratio] : one.overhead)
-      groups[{one.case_id, arm, group}].push_back({&one, ratio});
-  }
-  std::vector<PeerGroup> out;
-  for (const auto& [key, members] : groups)
-    out.push_back({std::get<0>(key), std::get<1>(key), merged(members)});
-  return out;
-}
-
 // Of a node whose own runs lie further apart than their intervals have it, no mean says what it is.
-void judge_own_runs(const PeerGroup& what, const Member& member, double least, FindingList& list) {
+void judge_own_runs(const PeerGroup& what, const PeerMember& member, double least,
+                    FindingList& list) {
   if (member.runs.size() < 2) return;
   const auto [low, high] = std::ranges::minmax_element(member.runs, {}, &PeerValue::value);
   const double apart = high->value - low->value;
@@ -106,8 +45,8 @@ void judge_own_runs(const PeerGroup& what, const Member& member, double least, F
       .arm = what.arm;
 }
 
-void add_badly_measured(const PeerGroup& what, const Member& member, double deviation, double least,
-                        FindingList& list) {
+void add_badly_measured(const PeerGroup& what, const PeerMember& member, double deviation,
+                        double least, FindingList& list) {
   list.add("fleet", "badly_measured", *member.one,
            fmt::format("{} on {}: {} is {} off the fleet's, but known to {} only: its own error is "
                        "too large to tell a fault of {} from none",
@@ -123,7 +62,7 @@ std::string spread_words(const PeerComparison& found, size_t n) {
 
 void judge_two_or_three(const PeerGroup& what, double least, FindingList& list) {
   const auto [low, high] = std::ranges::minmax_element(
-      what.members, {}, [](const Member& member) { return member.value.value; });
+      what.members, {}, [](const PeerMember& member) { return member.value.value; });
   const double apart = high->value.value - low->value.value;
   const double error = std::hypot(low->value.standard_error, high->value.standard_error);
   if (apart > least && apart - kSure * error <= least && kSure * error > least) {
@@ -140,7 +79,7 @@ void judge_two_or_three(const PeerGroup& what, double least, FindingList& list) 
       .arm = what.arm;
 }
 
-void add_odd(const PeerGroup& what, const Member& member, double deviation,
+void add_odd(const PeerGroup& what, const PeerMember& member, double deviation,
              const PeerComparison& found, SlowRanks& slow_ranks, FindingList& list) {
   const NodeObservation& one = *member.one;
   const std::string spread = spread_words(found, what.members.size());
@@ -167,7 +106,7 @@ void add_odd(const PeerGroup& what, const Member& member, double deviation,
            words + bits_words(*one.record));
 }
 
-void judge_small(const PeerGroup& what, const Member& member, double deviation, double least,
+void judge_small(const PeerGroup& what, const PeerMember& member, double deviation, double least,
                  FindingList& list) {
   list.add("fleet", "too_few_peers", *member.one,
            fmt::format("{} on {}: {} is {} off the median of {} nodes, over the limit of {}, but "
@@ -182,15 +121,15 @@ void judge_comparison(const PeerGroup& what, double alarm, const AcceptanceRules
                       FindingList& list) {
   const size_t n = what.members.size();
   const double least = std::log(what.fast() ? rules.fleet.slow_ratio : rules.fleet.odd_ratio);
-  for (const Member& member : what.members) judge_own_runs(what, member, least, list);
+  for (const PeerMember& member : what.members) judge_own_runs(what, member, least, list);
   if (n < 2) return;
   if (n < static_cast<size_t>(rules.fleet.min_nodes)) return judge_two_or_three(what, least, list);
-  const std::vector<PeerValue> values = values_of(what.members);
+  const std::vector<PeerValue> values = what.values();
   const PeerComparison found = compare_with_peers(values, alarm);
   const double usual_error = usual_error_of(values);
   size_t wide = 0;
   for (size_t i = 0; i < n; ++i) {
-    const Member& member = what.members[i];
+    const PeerMember& member = what.members[i];
     const double deviation = found.deviation[i];
     const double size = std::abs(deviation);
     FleetPosition& position = positions[member.one->node];
@@ -243,7 +182,7 @@ std::vector<FleetPosition> judge_fleet(const std::vector<NodeObservation>& all,
                                        const FleetSetup& setup, const AcceptanceRules& rules,
                                        FindingList& list) {
   judge_presence(all, list);
-  const std::vector<PeerGroup> whole = comparisons(all, setup);
+  const std::vector<PeerGroup> whole = peer_groups(all, setup);
   std::set<std::string> with_ranks;
   for (const NodeObservation& one : all) {
     if (!one.ranks.empty()) with_ranks.insert(one.case_id);

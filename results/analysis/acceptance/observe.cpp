@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "harness/base/quantiles.h"
 #include "harness/base/robust.h"
@@ -73,13 +74,12 @@ bool usable(const Estimate& estimate) {
          estimate.value <= estimate.high && std::isfinite(estimate.high) && estimate.count >= 0;
 }
 
-NodeObservation observation(const AcceptanceInput& input) {
+NodeObservation observation(const Record& record, int attempts) {
   NodeObservation one;
-  const Record& record = input.record;
   one.node = node_of(record);
   one.case_id = record.case_id;
   one.record = &record;
-  one.attempts = input.attempts;
+  one.attempts = attempts;
   one.one_node = hosts_of(record).size() <= 1;
   const ArmResult* fast = find_arm(record, "fast");
   if (fast != nullptr && fast->failure_code.empty()) {
@@ -87,11 +87,30 @@ NodeObservation observation(const AcceptanceInput& input) {
       one.fast_seconds = log_of(*fast->step_time_seconds);
     one.ranks = rank_excess(*fast, one.node);
   }
+  // Where fast differed from itself its ratio to another arm says nothing.
+  if (record.verdict.reason_code == "control_differs") return one;
   for (const Tax& tax : record.taxes) {
     if (tax.published && usable(tax.overhead_ratio))
       one.overhead[tax.arm] = log_of(tax.overhead_ratio);
   }
   return one;
+}
+
+std::vector<NodeObservation> in_order(std::vector<NodeObservation> all) {
+  std::map<std::string, std::string> node_of_run;
+  for (const NodeObservation& one : all) {
+    if (!one.node.empty()) node_of_run.emplace(one.record->run_id, one.node);
+  }
+  for (NodeObservation& one : all) {
+    if (!one.node.empty()) continue;
+    const auto known = node_of_run.find(one.record->run_id);
+    one.node = known == node_of_run.end() ? kUnknownNode : known->second;
+  }
+  std::ranges::stable_sort(all, {}, [](const NodeObservation& one) {
+    return std::tuple(one.node, one.case_id, one.record->run_id,
+                      one.record->environment.started_at);
+  });
+  return all;
 }
 
 }  // namespace
@@ -111,22 +130,16 @@ PeerValue log_of(const Estimate& estimate) {
 }
 
 std::vector<NodeObservation> observe(const std::vector<AcceptanceInput>& inputs) {
-  std::map<std::string, std::string> node_of_run;
   std::vector<NodeObservation> all;
-  for (const AcceptanceInput& input : inputs) {
-    all.push_back(observation(input));
-    if (!all.back().node.empty()) node_of_run.emplace(input.record.run_id, all.back().node);
-  }
-  for (NodeObservation& one : all) {
-    if (!one.node.empty()) continue;
-    const auto known = node_of_run.find(one.record->run_id);
-    one.node = known == node_of_run.end() ? kUnknownNode : known->second;
-  }
-  std::ranges::stable_sort(all, {}, [](const NodeObservation& one) {
-    return std::tuple(one.node, one.case_id, one.record->run_id,
-                      one.record->environment.started_at);
-  });
-  return all;
+  for (const AcceptanceInput& input : inputs)
+    all.push_back(observation(input.record, input.attempts));
+  return in_order(std::move(all));
+}
+
+std::vector<NodeObservation> observe(const std::vector<const Record*>& records) {
+  std::vector<NodeObservation> all;
+  for (const Record* record : records) all.push_back(observation(*record, 1));
+  return in_order(std::move(all));
 }
 
 }  // namespace dettax

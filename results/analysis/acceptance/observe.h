@@ -30,7 +30,7 @@ struct NodeObservation {
   const Record* record = nullptr;
   int attempts = 1;
   std::optional<PeerValue> fast_seconds;
-  std::map<std::string, PeerValue> overhead;  // arm -> ratio; published taxes alone
+  std::map<std::string, PeerValue> overhead;  // arm -> ratio; published taxes that count
   std::vector<RankObservation> ranks;         // of the fast arm; empty with one rank
   bool one_node = true;  // false: its ranks lie on several, so that its times are of no node alone
 };
@@ -44,5 +44,7 @@ PeerValue log_of(const Estimate& estimate);
 // Sorted by node, case and run, so that the order of the inputs does not matter. Pointers are into `inputs`. A record without an
 // environment (a planned case that has no result) belongs to the node of its run.
 std::vector<NodeObservation> observe(const std::vector<AcceptanceInput>& inputs);
+// The same of records that took one attempt each.
+std::vector<NodeObservation> observe(const std::vector<const Record*>& records);
 
 }  // namespace dettax

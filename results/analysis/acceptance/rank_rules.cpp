@@ -60,11 +60,13 @@ void set_roles(const std::string& case_id, std::vector<RankMember>& members, dou
   }
 }
 
-void add_slow(const std::string& case_id, const RankMember& member, double limit, double least,
-              SlowRanks& slow, FindingList& list) {
+void add_slow(const std::string& case_id, const RankMember& member, double limit, SlowRanks& slow,
+              FindingList& list) {
   const RankObservation& rank = *member.rank;
   const std::string elsewhere =
-      member.role > least ? fmt::format(", {:.2f} times on most nodes", std::exp(member.role)) : "";
+      member.role > std::log(limit)
+          ? fmt::format(", {:.2f} times on most nodes", std::exp(member.role))
+          : "";
   AcceptanceFinding& found = list.add(
       "stragglers", "slow_rank", *member.one,
       fmt::format("{} on {}: rank {} takes {:.2f} times its median peer's step{}, limit {:.2f}{}",
@@ -93,7 +95,7 @@ void judge_group(const std::string& case_id, std::vector<RankMember>& members, d
     if (!over || (pooled && pooled->deviation[i] <= pooled->cut[i])) {
       list.keep("stragglers");
     } else {
-      add_slow(case_id, member, rules.max_rank_ratio, least, slow, list);
+      add_slow(case_id, member, rules.max_rank_ratio, slow, list);
     }
   }
 }
