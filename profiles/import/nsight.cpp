@@ -43,7 +43,7 @@ struct Draft {
 class Reader {
  public:
   Reader(const std::filesystem::path& path, const ImportOptions& options)
-      : options_(options), database_(path) {}
+      : steps_(options.step_name), database_(path) {}
 
   std::vector<Trace> read() {
     if (!database_.has_table("StringIds") ||
@@ -191,7 +191,7 @@ class Reader {
       Draft& into = draft(query.integer(2));
       const std::string name = query.null(3) ? string(query.integer(4)) : valid_utf8(query.text(3));
       Span span{.start_ns = query.integer(0), .end_ns = query.integer(1)};
-      if (const auto step = step_index_of(name, options_.step_name)) {
+      if (const auto step = steps_.index_of(name)) {
         into.trace.steps.push_back({*step, span.start_ns, span.end_ns});
         continue;
       }
@@ -231,6 +231,7 @@ class Reader {
   }
 
   std::vector<Trace> finish() {
+    steps_.require_found(database_.name());
     Losses losses;
     add_losses(losses);
     std::vector<std::tuple<int64_t, int64_t, Draft*>>
@@ -257,7 +258,7 @@ class Reader {
     return traces;
   }
 
-  const ImportOptions options_;
+  StepFinder steps_;
   Database database_;
   std::unordered_map<int64_t, std::string> strings_;
   std::map<int64_t, Draft> drafts_;  // by process

@@ -7,7 +7,6 @@
 #include "harness/base/text.h"
 #include "profiles/classify.h"
 #include "profiles/import/decimal.h"
-#include "profiles/step_names.h"
 
 namespace dettax {
 namespace {
@@ -42,7 +41,7 @@ Category cached(std::vector<uint8_t>& cache, uint32_t name, const std::string& t
 }  // namespace
 
 KinetoTraceBuilder::KinetoTraceBuilder(std::string source, const ImportOptions& options)
-    : options_(options) {
+    : steps_(options.step_name) {
   trace_.source = std::move(source);
 }
 
@@ -170,7 +169,7 @@ std::optional<std::string> KinetoTraceBuilder::add(const KinetoEvent& event) {
   if (device) span.collective = collective_of(event, span.name);
   if (own_) take_own_arguments(event, span);
   if (kind == Kind::annotation) {
-    if (const auto index = step_index_of(trace_.names[span.name], options_.step_name)) {
+    if (const auto index = steps_.index_of(trace_.names[span.name])) {
       trace_.steps.push_back({*index, span.start_ns, span.end_ns});
       return std::nullopt;
     }
@@ -195,13 +194,13 @@ void KinetoTraceBuilder::add_member(std::string_view key, const JsonToken& value
 }
 
 // A trace of the host was written as if a device had done the work, so that other tools read it (chrome_export.h says how).
-void KinetoTraceBuilder::undo_host_export() {
+void KinetoTraceBuilder::undo_host_export(const OwnMembers& own) {
   std::vector<uint32_t> place(trace_.streams.size());
   for (size_t i = 0; i < place.size(); ++i) {
     const Stream& stream = trace_.streams[i];
     const int64_t index =
         stream.device ? stream.stream_id - kFirstStream : integer_of(stream.thread).value_or(-1);
-    if (index < 0 || index >= static_cast<int64_t>(own_->streams.size()))
+    if (index < 0 || index >= static_cast<int64_t>(own.streams.size()))
       throw Error(ErrorKind::config, trace_.source + ": " + std::string(kOwnMember) +
                                          ".streams: has no stream " + std::to_string(index));
     place[i] = static_cast<uint32_t>(index);
@@ -212,11 +211,12 @@ void KinetoTraceBuilder::undo_host_export() {
     span.stream = place[span.stream];
     span.correlation = 0;
   }
-  trace_.streams = own_->streams;
+  trace_.streams = own.streams;
   if (!trace_.steps.empty()) trace_.steps.pop_back();  // the one that only closes the last step
 }
 
 Trace KinetoTraceBuilder::take() {
+  steps_.require_found(trace_.source);
   for (Span& span : trace_.spans) {
     span.start_ns += base_ns_;
     span.end_ns += base_ns_;
@@ -233,7 +233,7 @@ Trace KinetoTraceBuilder::take() {
     trace_.losses.dropped += own_->dropped;
     trace_.losses.untimed += own_->untimed;
     trace_.losses.told = own_->told;
-    if (own_->kind == TraceKind::host) undo_host_export();
+    if (own_->kind == TraceKind::host) undo_host_export(*own_);
   }
   return std::move(trace_);
 }

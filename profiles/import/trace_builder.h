@@ -10,6 +10,7 @@
 #include "profiles/import/import_options.h"
 #include "profiles/import/kineto_event.h"
 #include "profiles/own_members.h"
+#include "profiles/step_names.h"
 #include "profiles/trace.h"
 
 namespace dettax {
@@ -26,6 +27,7 @@ class KinetoTraceBuilder {
   void note_cut_off() { trace_.losses.cut_off = true; }
   void count_damaged(int64_t events) { trace_.losses.damaged += events; }
 
+  // Throws Error{usage} if it holds no step of the name that was asked for.
   Trace take();
 
  private:
@@ -40,9 +42,9 @@ class KinetoTraceBuilder {
                      const KinetoEvent& event);
   uint32_t collective_of(const KinetoEvent& event, uint32_t name);
   void take_own_arguments(const KinetoEvent& event, Span& span);
-  void undo_host_export();
+  void undo_host_export(const OwnMembers& own);
 
-  ImportOptions options_;
+  StepFinder steps_;
   Trace trace_;
   std::string key_;  // scratch
   std::unordered_map<std::string, uint32_t> streams_;

@@ -85,6 +85,12 @@ TEST_F(AttributeCommand, SaysInOneLineWhatIsWrong) {
            {"fast.json empty.json", 4,
             "dettax: empty.json: holds no kernel: record it with the device's activities; nothing "
             "can be attributed\n"},
+           {"fast.json fast.json --step iteration", 2,
+            "dettax: --step iteration: fast.json marks no such step; it has, with a number behind: "
+            "ProfilerStep\n"},
+           {"fast.json empty.json --step ProfilerStep", 2,
+            "dettax: --step ProfilerStep: empty.json marks no such step; none of its ranges ends "
+            "in a number\n"},
            {"fast.json fast.json --unprofiled-fast 1", 2,
             "dettax: --unprofiled-fast and --unprofiled-det: both are needed, or neither\n"}}) {
     const Outcome outcome = run(arguments);

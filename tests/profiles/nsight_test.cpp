@@ -132,6 +132,23 @@ TEST_F(Nsight, RangesKernelsAndCallsAreRead) {
               })));
 }
 
+TEST_F(Nsight, StepsOfANameThatNoRangeHasAreRefusedWithThoseThatAreThere) {
+  write_loop("a.sqlite", "gemm", 2'000, [](Export& out) {
+    for (int64_t i = 0; i < 12; ++i) out.range(fmt::format("block{}_{}", i, i), i, i + 1);
+    out.range("123", 1, 2);
+  });
+  const auto steps = [&](const std::string& name) {
+    return read_traces(folder_.path() / "a.sqlite", {.step_name = name})[0].steps.size();
+  };
+  EXPECT_EQ(steps("iteration"), 3U);
+  EXPECT_EQ(steps("block3"), 1U);
+  EXPECT_THAT(refusal([&] { steps("epoch"); }, ErrorKind::usage),
+              testing::AllOf(HasSubstr("--step epoch: "),
+                             HasSubstr("a.sqlite marks no such step; it has, with a number behind: "
+                                       "iteration, block0, block1, block10,"),
+                             testing::EndsWith(", 5 more")));
+}
+
 TEST_F(Nsight, TwoExportsAreAttributed) {
   write_loop("fast.sqlite", "gemm_split", 2'000);
   write_loop("det.sqlite", "gemm_ordered", 2'500);
