@@ -43,7 +43,8 @@ ScopeEvidence compare_scope(const std::string& scope, const Knobs& knobs, const 
     if (evidence.equal) {
       evidence.first_difference = comparison.description;
       if (comparison.first) evidence.first_difference_op = comparison.first->path;
-      const Cause cause = cause_of(comparison, knobs, scope);
+      const size_t ranks = std::max(reference.ranks.size(), other->ranks.size());
+      const Cause cause = cause_of(comparison, knobs, scope, absent_knobs(reference, ranks));
       evidence.cause = cause.name;
       evidence.advice = cause.advice;
     }

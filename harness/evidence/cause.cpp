@@ -70,8 +70,8 @@ std::vector<Knob> knobs_at_fault(const std::vector<Knob>& acting, const Knobs& k
 std::string what_to_set(const std::vector<Knob>& at_fault, const Knobs& knobs, BitsOver over) {
   std::vector<std::string> parts;
   for (const Knob knob : at_fault)
-    parts.push_back(
-        fmt::format("knob {} to {}", knob_name(knob), *value_needed(knobs, knob, over)));
+    parts.push_back(fmt::format("knob {} to {}", knob_name(knob),
+                                value_needed(knobs, knob, over).value_or("")));
   return "set " + join(parts, " and ");
 }
 
@@ -120,8 +120,7 @@ bool behind_whole_step(Knob knob, std::string_view path, std::string_view tensor
 }
 
 // What is known by its place alone, whatever the knobs: something went in that was another.
-std::optional<Cause> another_input(const LedgerComparison& comparison) {
-  const LedgerEntry& first = *comparison.first;
+std::optional<Cause> another_input(const LedgerEntry& first) {
   const auto has = [&](std::string_view part) { return first.tensor.find(part) != part.npos; };
   if (first.path == "state" && (has("random.") || has("data.")))
     return has("random.") ? Cause{"RNG position",
@@ -188,11 +187,20 @@ std::vector<Knob> ordering_knobs(std::string_view path, std::string_view tensor,
   return knobs;
 }
 
-Cause cause_of(const LedgerComparison& comparison, const Knobs& knobs, std::string_view scope) {
+std::vector<Knob> absent_knobs(const LedgerHead& head, size_t ranks) {
+  std::vector<Knob> absent;
+  const auto experts = head.model.find("experts");  // a head that lacks it tells nothing of them
+  if (experts != head.model.end() && experts->second == 0) absent.push_back(Knob::moe);
+  if (ranks == 1) absent.push_back(Knob::collectives);
+  return absent;
+}
+
+Cause cause_of(const LedgerComparison& comparison, const Knobs& knobs, std::string_view scope,
+               const std::vector<Knob>& absent) {
   if (auto missing = missing_entry(comparison)) return *missing;
   if (!comparison.first) return {};
   const BitsOver over = bits_over(scope);
-  if (auto input = another_input(comparison)) return *input;
+  if (auto input = another_input(*comparison.first)) return *input;
   if (comparison.inputs_agreed)
     return order_of_sums("collective order", {Knob::collectives}, knobs, scope);
   // What was computed before it in between was not looked at.
@@ -210,8 +218,8 @@ Cause cause_of(const LedgerComparison& comparison, const Knobs& knobs, std::stri
     return {"no order of sums",
             "the update of a parameter differs though its gradient and all in front of it agreed: "
             "another optimizer or learning rate, memory that was not written, or the hardware"};
-  const std::vector<Knob> acting =
-      ordering_knobs(comparison.first->path, comparison.first->tensor, over);
+  std::vector<Knob> acting = ordering_knobs(comparison.first->path, comparison.first->tensor, over);
+  std::erase_if(acting, [&](Knob knob) { return std::ranges::find(absent, knob) != absent.end(); });
   if (!acting.empty()) return order_of_sums("", acting, knobs, scope);
   return {"no order of sums",
           "nothing is summed there in an order to choose: another code path, memory that was not "

@@ -22,8 +22,12 @@ struct Cause {
   std::string name;
   std::string advice;  // knob and library settings
 };
+// Ordering knobs that have nothing to act on in a run: `moe` without experts, `collectives` on one rank.
+std::vector<Knob> absent_knobs(const LedgerHead& head, size_t ranks);
+
 // Of an arm with these knobs, in this scope of evidence: names the knobs whose values let the bits
-// change there and the values that keep them, or says that no knob does.
-Cause cause_of(const LedgerComparison& comparison, const Knobs& knobs, std::string_view scope);
+// change there and the values that keep them, or says that no knob does. Never names an absent one.
+Cause cause_of(const LedgerComparison& comparison, const Knobs& knobs, std::string_view scope,
+               const std::vector<Knob>& absent = {});
 
 }  // namespace dettax

@@ -1,5 +1,6 @@
 #include "harness/evidence/ledger_diff.h"
 
+#include <algorithm>
 #include <ostream>
 
 #include <fmt/format.h>
@@ -65,7 +66,8 @@ LedgerDiff diff_ledgers(LedgerSource& a, const std::string& name_of_a, LedgerSou
                   true};
   if (options.force)
     diff.forced_past = head_difference(a.head(), a.ranks(), b.head(), b.ranks(), options);
-  diff.cause = cause_of(diff.comparison, knobs_of(a.head()), scope);
+  diff.cause = cause_of(diff.comparison, knobs_of(a.head()), scope,
+                        absent_knobs(a.head(), std::max(a.ranks(), b.ranks())));
   if (diff.comparison.first && !diff.environment.bits.empty()) {
     diff.cause.advice = fmt::format(
         "first run both in one environment ({}); what is seen is where it shows first: {}",

@@ -14,6 +14,7 @@ namespace dettax {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 using Names = std::vector<Knob>;
 
@@ -86,6 +87,25 @@ TEST(CauseOf, AsksForTheValueThatTheScopeNeeds) {
       cause_at("reduce/gradients", weight, deterministic_but("gemm", "invariant"), "other_ranks")
           .advice,
       HasSubstr("set knob collectives to invariant;"));
+}
+
+TEST(CauseOf, NamesNoKnobThatHasNothingToActOn) {
+  Ledger dense = sample_ledger();
+  dense.model = {{"experts", 0}};
+  EXPECT_EQ(absent_knobs(dense, 2), Names{Knob::moe});
+  EXPECT_EQ(absent_knobs(dense, 1), (Names{Knob::moe, Knob::collectives}));
+  dense.model["experts"] = 8;
+  EXPECT_EQ(absent_knobs(dense, 2), Names{});
+  EXPECT_EQ(absent_knobs(Ledger{}, 2), Names{}) << "nothing is known of its model";
+
+  LedgerComparison state;
+  state.first = LedgerEntry{0, "state", "weight", of(1)};
+  const std::string advice =
+      cause_of(state, Knobs{}, "relaunch", {Knob::moe, Knob::collectives}).advice;
+  EXPECT_THAT(advice, HasSubstr("knob gemm to ordered"));
+  EXPECT_THAT(advice, Not(HasSubstr("moe")));
+  EXPECT_THAT(advice, Not(HasSubstr("NCCL_ALGO")));
+  EXPECT_THAT(cause_of(state, Knobs{}, "relaunch").advice, HasSubstr("knob moe to ordered"));
 }
 
 TEST(CauseOf, SaysPlainlyThatNoKnobExplainsIt) {
