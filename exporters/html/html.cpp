@@ -12,6 +12,7 @@
 #include "exporters/html/chart_data.h"
 #include "exporters/html/evidence_section.h"
 #include "exporters/html/markup.h"
+#include "exporters/html/nodes_section.h"
 #include "exporters/html/outlook_section.h"
 #include "exporters/report_order.h"
 #include "exporters/tax_state.h"
@@ -190,6 +191,7 @@ void write_html(std::ostream& out, const std::vector<Record>& records,
     write_outlook_sections(out, *outlook);
   } else {
     write_verdict(out, records, outlook);
+    write_nodes_section(out, order);
     write_tax(out, order);
     write_evidence_section(out, order);
     write_cases(out, order);

@@ -170,6 +170,46 @@ TEST(Html, CausesThatWereRefusedAreNotShownAndSaySo) {
   EXPECT_THAT(page, Not(HasSubstr("<div class=\"chart\" data-chart=\"heat\"")));
 }
 
+// --- the map of a fleet
+
+std::vector<Record> three_nodes() {
+  std::vector<Record> records(3, sample_record());
+  for (size_t i = 0; i < records.size(); ++i) {
+    records[i].environment.host = fmt::format("gpu{:02}", i);
+    records[i].run_id += records[i].environment.host;
+  }
+  records[1].arms[0].step_time_seconds = Estimate{0.0246, 0.0245, 0.0247, 8};
+  return records;
+}
+
+TEST(Html, MapsTheNodesOfAFleetAndMarksWhatAcceptanceNamed) {
+  std::vector<Record> records = three_nodes();
+  Record verdict;
+  verdict.run_id = verdict.suite = "acceptance";
+  verdict.case_id = "node:gpu01";
+  verdict.verdict = make_verdict("slow_node", "it takes <b>2.00</b> times");
+  records.push_back(verdict);
+  const std::string page = exported("html", records);
+  EXPECT_EQ(refusal_by_consumer("html", page), "");
+  const size_t at = page.find("<section id=\"nodes\">");
+  ASSERT_NE(at, page.npos);
+  EXPECT_LT(at, page.find("<section id=\"tax\">"));
+  const std::string section = page.substr(at, page.find("</section>", at) - at);
+  EXPECT_THAT(section, HasSubstr("3 nodes, 1 odd."));
+  EXPECT_THAT(section,
+              HasSubstr("<td class=\"strong\">gpu01</td><td class=\"differ\">odd</td><td "
+                        "class=\"number\">1</td><td class=\"number\">2.000</td><td "
+                        "class=\"number\">1.016</td><td class=\"number\">1.000</td><td>equal</td>"
+                        "<td class=\"word fail\">slow_node</td><td>The node is slower than its "
+                        "fleet. it takes &lt;b&gt;2.00&lt;/b&gt;"));
+  EXPECT_THAT(section, HasSubstr("<td>gpu02</td><td class=\"differ\"></td>"));
+  EXPECT_LT(section.find("gpu01"), section.find("gpu00")) << "odd ones stand in front";
+}
+
+TEST(Html, OneNodeHasNoMap) {
+  EXPECT_THAT(exported("html", every_verdict()), Not(HasSubstr("id=\"nodes\"")));
+}
+
 TEST(Html, EvidenceByScopeNamesWhatDiffers) {
   const std::string page = exported("html", {not_reproducible()});
   const size_t at = page.find("<section id=\"evidence\">");
