@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "harness/base/error.h"
-#include "results/file_handle.h"
+#include "harness/base/file_handle.h"
 #include "results/run_folder.h"
 
 namespace dettax {

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "harness/base/error.h"
-#include "results/file_handle.h"
+#include "harness/base/file_handle.h"
 #include "results/journal.h"
 #include "results/reason.h"
 
