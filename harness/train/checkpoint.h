@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "harness/comm/communicator.h"
+#include "harness/train/staged_state.h"
 #include "harness/train/train_step.h"
 
 namespace dettax {
@@ -54,9 +55,11 @@ class CheckpointSaver {
  private:
   struct Pending;
   void begin_folder(int64_t step);
+  void commit(Pending& done, const std::vector<std::string>& sizes) const;
 
   const SaveSettings settings_;
   Communicator& ranks_;
+  SavedBefore before_;
   std::unique_ptr<Pending> pending_;
 };
 
@@ -68,7 +71,7 @@ struct LoadSettings {
 // Puts a training step into the state that was saved, on all ranks at once, also on another layout of the same model; steps_done() then
 // says how many steps that were. Every part that is read is held against the fingerprint taken when it was saved, and so is the whole
 // that came of it. On another layout copies of a tensor that had come to differ are refused.
-// Error{config} names file and tensor; the training step is then in no state and can only be reset or loaded again.
+// Error{config} names file and tensor, and is not raised on every rank; the training step is then in no state and can only be reset or loaded again.
 void load_checkpoint(const std::filesystem::path& checkpoint, TrainStep& train,
                      const LoadSettings& settings = {});
 

@@ -31,6 +31,10 @@ class LossScale {
     good_steps_ = 0;
   }
   int64_t good_steps() const { return good_steps_; }
+  bool active() const { return active_; }
+  // To be saved and put back.
+  double& saved_scale() { return scale_; }
+  int64_t& saved_good_steps() { return good_steps_; }
 
  private:
   static constexpr double kFirst = 65536.0;

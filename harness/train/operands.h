@@ -39,6 +39,7 @@ class Operands {
   void reset();
   // The history, as state that outlives a step; empty unless scales are delayed.
   Tensor history() const { return history_; }
+  int64_t& saved_steps() { return steps_; }  // its newest place, to be saved and put back
   int64_t bytes() const { return arena_.bytes(); }
 
  private:

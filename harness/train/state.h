@@ -63,6 +63,9 @@ struct StateEntry {
 };
 StateEntry describe_state(const StateTensor& tensor, Device& device);
 
+// Where its elements are in the whole tensor, in the order in which they are held.
+std::vector<Run> runs_of(const StateRange& range);
+
 // The same fingerprint of a copy in host memory.
 Fingerprint fingerprint_part(const StateRange& range, StateType type, const void* host);
 

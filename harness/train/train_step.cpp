@@ -94,6 +94,11 @@ int64_t row_segments(const Case& planned, const Knobs& knobs) {
   return cut ? planned.batch.micro : 1;
 }
 
+StateRange range_of(const ParameterSpec& spec, const Elements& elements) {
+  return {spec.whole_rows, spec.whole_columns, spec.blocks,   spec.first_column,
+          spec.columns,    elements.first,     elements.count};
+}
+
 Case checked(const Case& planned, const Communicator& communicator) {
   require_trainable(planned, communicator.size());
   return planned;
@@ -317,6 +322,47 @@ void TrainStep::fingerprint(const FingerprintSink& sink) const {
     sink("operands.history", impl_->device.fingerprint(impl_->operands.history()));
   sink("data.step", dettax::fingerprint(&impl_->steps_done, 1, sizeof(int64_t)));
 }
+
+std::vector<StateTensor> TrainStep::state() {
+  Impl& all = *impl_;
+  std::vector<StateTensor> state;
+  const auto add = [&](const char* item, const char* suffix, int p, bool sharded,
+                       const Tensor& held) {
+    const ParameterSpec& spec = all.layout.parameters[static_cast<size_t>(p)];
+    const Elements elements = sharded ? all.parameters.owned(p) : Elements{0, spec.count()};
+    state.push_back(
+        {item, spec.name + suffix, StateType::f32, range_of(spec, elements), held.data, true});
+  };
+  const bool weights_sharded = all.parameters.weights_sharded();
+  const bool sharded = all.parameters.sharded();
+  for (int p = 0; p < static_cast<int>(all.parameters.size()); ++p) {
+    add(state_item::kWeights, "", p, weights_sharded,
+        weights_sharded ? all.parameters.owned_value(p) : all.parameters.value(p));
+    add(state_item::kFirstMoment, ".first_moment", p, sharded, all.parameters.first_moment(p));
+    add(state_item::kSecondMoment, ".second_moment", p, sharded, all.parameters.second_moment(p));
+  }
+  const auto number = [&](const char* item, StateType type, void* value) {
+    state.push_back({item, item, type, {}, value, false});
+  };
+  number(state_item::kUpdates, StateType::i64, &all.updates);
+  number(state_item::kSeed, StateType::u64, &all.context.seed);
+  number(state_item::kStep, StateType::i64, &all.steps_done);
+  if (all.loss_scale.active()) {
+    number(state_item::kLossScale, StateType::f64, &all.loss_scale.saved_scale());
+    number(state_item::kGoodSteps, StateType::i64, &all.loss_scale.saved_good_steps());
+  }
+  if (const Tensor history = all.operands.history()) {
+    const StateRange whole{
+        history.rows(), history.columns(), {{0, history.rows()}}, 0, history.columns(), 0,
+        history.count()};
+    state.push_back({state_item::kOperandHistory, state_item::kOperandHistory, StateType::f32,
+                     whole, history.data, true});
+    number(state_item::kOperandSteps, StateType::i64, &all.operands.saved_steps());
+  }
+  return state;
+}
+const Case& TrainStep::planned() const { return impl_->planned; }
+Device& TrainStep::device() const { return impl_->device; }
 
 const std::vector<TrainStep::Parameter>& TrainStep::parameters() const { return impl_->named; }
 const Mesh& TrainStep::mesh() const { return impl_->mesh; }

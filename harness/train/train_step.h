@@ -15,6 +15,7 @@
 #include "harness/train/fill_totals.h"
 #include "harness/train/model_layout.h"
 #include "harness/train/observer.h"
+#include "harness/train/state.h"
 
 namespace dettax {
 
@@ -57,6 +58,12 @@ class TrainStep {
   // number and data positions. Of whole tensors, whatever the layout; called by all ranks at once.
   using FingerprintSink = std::function<void(std::string_view name, const Fingerprint& value)>;
   void fingerprint(const FingerprintSink& sink) const;
+
+  // All that this rank must have to go on, with the case, as if it had never stopped, each name once. Views that may be read between steps,
+  // and written right after a reset.
+  std::vector<StateTensor> state();
+  const Case& planned() const;
+  Device& device() const;
 
   // What this rank holds of each parameter, by name (for tests and comparisons with a reference): elements [first, first + count) of
   // those that `spec` says it has. With the optimizer sharded that is what it updates.
