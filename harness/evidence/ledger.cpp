@@ -76,13 +76,19 @@ void LedgerObserver::end_step() {
 
 void record_ledger(TrainStep& step, Device& device, uint64_t seed, int steps, LedgerDepth depth,
                    const LedgerObserver::Sink& sink, const std::function<StepResult()>& run_step) {
+  step.reset(seed);
+  continue_ledger(step, device, 0, steps, depth, sink, run_step);
+}
+
+void continue_ledger(TrainStep& step, Device& device, int from, int steps, LedgerDepth depth,
+                     const LedgerObserver::Sink& sink,
+                     const std::function<StepResult()>& run_step) {
   LedgerObserver observer(device, depth, sink);
   const Observed observed(step, observer);
-  step.reset(seed);
-  observer.begin_step(-1);
+  observer.begin_step(from - 1);
   add_state(step, observer);
   observer.end_step();
-  for (int i = 0; i < steps; ++i) {
+  for (int i = from; i < steps; ++i) {
     observer.begin_step(i);
     const StepResult result = run_step ? run_step() : step.step();
     observer.add("result", "loss", of_scalar(result.loss));

@@ -101,7 +101,11 @@ class LedgerObserver : public StepObserver {
 void record_ledger(TrainStep& step, Device& device, uint64_t seed, int steps, LedgerDepth depth,
                    const LedgerObserver::Sink& sink,
                    const std::function<StepResult()>& run_step = {});
-// The same into memory, op by op.
+// From where the training step stands, `from` steps done: the state as that of step from - 1, then steps [from, steps).
+void continue_ledger(TrainStep& step, Device& device, int from, int steps, LedgerDepth depth,
+                     const LedgerObserver::Sink& sink,
+                     const std::function<StepResult()>& run_step = {});
+// The same as record_ledger into memory, op by op.
 std::vector<LedgerEntry> record_ledger(TrainStep& step, Device& device, uint64_t seed, int steps);
 
 // Digest of the entries of all ranks in their order, and of nothing in front of them: equal where

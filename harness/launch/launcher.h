@@ -29,6 +29,11 @@ struct StepsRun {
   std::vector<HostLoad> hosts;                         // each machine that the group is on
 };
 
+// What a run that went on from a checkpoint began with, a table a rank (encode_states); see Reply.
+struct RestoredStates {
+  std::vector<std::string> fresh, restored;
+};
+
 // The processes of one arm, started with that arm's environment and alive until this goes. Between
 // calls they sleep. After any Error the group is broken: it can only be destroyed.
 //
@@ -50,6 +55,8 @@ class ArmGroup {
   // random delays between threads and between ranks. The file grows while they run (ledger_file.h).
   virtual void write_ledger(uint64_t seed, int steps, const std::filesystem::path& path,
                             uint64_t stress = 0, LedgerDepth depth = LedgerDepth::op) = 0;
+  // The same with checkpoints: `run.path` is written, and what run.checkpoints says is loaded and saved.
+  virtual RestoredStates write_ledger_with(const request::WriteLedger& run);
   // From now on the group trains under its mode with this knob alone at its fast value.
   virtual void weaken(Knob knob) = 0;
   virtual int64_t memory_peak_bytes() const = 0;       // of the largest process so far

@@ -67,9 +67,13 @@ json to_message(const request::Steps& steps) {
 }
 
 json to_message(const request::WriteLedger& ledger) {
-  return {{"request", "ledger"},     {"seed", ledger.seed},
-          {"steps", ledger.steps},   {"path", ledger.path},
-          {"stress", ledger.stress}, {"depth", static_cast<int>(ledger.depth)}};
+  const CheckpointUse& use = ledger.checkpoints;
+  return {{"request", "ledger"},        {"seed", ledger.seed},
+          {"steps", ledger.steps},      {"path", ledger.path},
+          {"stress", ledger.stress},    {"depth", static_cast<int>(ledger.depth)},
+          {"load", use.load},           {"from", use.from},
+          {"leave_out", use.leave_out}, {"save_into", use.save_into},
+          {"save_at", use.save_at}};
 }
 
 json to_message(const request::Weaken& weaken) {
@@ -107,10 +111,15 @@ WorkerRequest request_from(const json& message) {
   if (name == "prepare") return prepare_from(message);
   if (name == "steps") return request::Steps{message.at("count").get<int>()};
   if (name == "ledger") {
-    return request::WriteLedger{message.at("seed").get<uint64_t>(), message.at("steps").get<int>(),
-                                message.at("path").get<std::string>(),
-                                message.at("stress").get<uint64_t>(),
-                                static_cast<LedgerDepth>(message.at("depth").get<int>())};
+    return request::WriteLedger{
+        message.at("seed").get<uint64_t>(),
+        message.at("steps").get<int>(),
+        message.at("path").get<std::string>(),
+        message.at("stress").get<uint64_t>(),
+        static_cast<LedgerDepth>(message.at("depth").get<int>()),
+        {message.at("load").get<std::string>(), message.at("from").get<int>(),
+         message.at("leave_out").get<std::vector<std::string>>(),
+         message.at("save_into").get<std::string>(), message.at("save_at").get<int>()}};
   }
   if (name == "weaken") return request::Weaken{message.at("knob").get<std::string>()};
   if (name == "profile") return request::Profile{message.at("count").get<int>()};
@@ -169,6 +178,8 @@ std::string encode(const Reply& value) {
                         {"memory_peak_bytes", value.memory_peak_bytes},
                         {"machine", std::move(machine)},
                         {"ledger", to_base64(value.ledger)},
+                        {"fresh_states", value.fresh_states},
+                        {"restored_states", value.restored_states},
                         {"traces", value.traces},
                         {"found_step", value.found_step},
                         {"found_op", value.found_op}};
@@ -203,6 +214,8 @@ Reply decode_reply(const std::string& line) {
       reply.machine.push_back(machine_sample_from(sample));
     }
     reply.ledger = from_base64(message.at("ledger").get<std::string>());
+    reply.fresh_states = message.at("fresh_states").get<std::vector<std::string>>();
+    reply.restored_states = message.at("restored_states").get<std::vector<std::string>>();
     reply.traces = message.at("traces").get<std::vector<std::string>>();
     reply.found_step = message.at("found_step").get<int64_t>();
     reply.found_op = message.at("found_op").get<int64_t>();

@@ -31,6 +31,16 @@ struct ArmSpec {
   RankPlacement placement = RankPlacement::planned;
 };
 
+// Where a run whose ledger is written begins and what it leaves, beside the ledger.
+struct CheckpointUse {
+  std::string load;  // the checkpoint that it goes on from; empty: a reset
+  int from = 0;      // steps that it has done there
+  std::vector<std::string>
+      leave_out;          // items of it that are not taken: to show that they are missed
+  std::string save_into;  // folder of checkpoints; empty: none is saved
+  int save_at = 0;        // steps done when it is
+};
+
 namespace request {
 struct Prepare {  // builds every rank's training step and resets it with the case's seed
   ArmSpec spec;
@@ -46,6 +56,7 @@ struct
   std::string path;
   uint64_t stress = 0;  // seeds delays between threads and ranks; 0: none
   LedgerDepth depth = LedgerDepth::op;
+  CheckpointUse checkpoints = {};
 };
 struct Weaken {  // new training steps under the prepared mode with this knob at its fast value
   std::string knob;
@@ -75,8 +86,11 @@ struct Reply {
   double cpu_seconds = 0;                              // used by the worker during this request
   FillTotals fills;                                    // of rank 0 during this request
   int64_t memory_peak_bytes = 0;
-  std::vector<MachineSample> machine;     // of Steps: before and after
-  std::string ledger;                     // of WriteLedger without a path: the file's bytes
+  std::vector<MachineSample> machine;  // of Steps: before and after
+  std::string ledger;                  // of WriteLedger without a path: the file's bytes
+  // Of WriteLedger that loads a checkpoint, a table a rank (encode_states): what a reset had left, and what
+  // was there before the first step.
+  std::vector<std::string> fresh_states, restored_states;
   std::vector<std::string> traces;        // of TakeTraces: one a rank, in Chrome's format
   int64_t found_step = -1, found_op = 0;  // of FindNonFinite: the place of what was found
 };

@@ -9,6 +9,11 @@
 #include "harness/launch/worker_process.h"
 
 namespace dettax {
+
+RestoredStates ArmGroup::write_ledger_with(const request::WriteLedger&) {
+  throw Error(ErrorKind::unsupported, "these processes neither save nor load checkpoints");
+}
+
 namespace {
 
 // Where the ranks of a worker will sit: it may use what this process may. Error{config} where the
@@ -82,6 +87,11 @@ class ThreadGroup : public ArmGroup {
                     LedgerDepth depth) override {
     checked(request::WriteLedger{seed, steps, path.string(), stress, depth},
             kLedgerStepAllowance * (steps + 1), false);
+  }
+
+  RestoredStates write_ledger_with(const request::WriteLedger& run) override {
+    Reply reply = checked(run, kLedgerStepAllowance * (run.steps + 2), false);
+    return {std::move(reply.fresh_states), std::move(reply.restored_states)};
   }
 
   void weaken(Knob knob) override {

@@ -20,6 +20,9 @@
 #include "harness/launch/non_finite.h"
 #include "harness/launch/protocol.h"
 #include "harness/launch/rank_pool.h"
+#include "harness/train/checkpoint.h"
+#include "harness/train/checkpoint_manifest.h"
+#include "harness/train/rank_states.h"
 #include "profiles/export/chrome_export.h"
 #include "results/environment.h"
 
@@ -124,7 +127,7 @@ class RequestHandler::Worker {
  private:
   RankPool& pool();
   Reply timed_steps(int count, bool recorded);
-  void write_ledger(const request::WriteLedger& ledger, std::ostream& out);
+  void write_ledger(const request::WriteLedger& ledger, std::ostream& out, Reply& reply);
   std::map<std::string, std::string> engaged() const;
 
   StatusPage& page_;
@@ -260,18 +263,60 @@ Reply RequestHandler::Worker::handle(const request::WriteLedger& ledger) {
   Reply reply;
   if (ledger.path.empty()) {  // other ranks' parts are elsewhere
     std::ostringstream bytes;
-    write_ledger(ledger, bytes);
+    write_ledger(ledger, bytes, reply);
     reply.ledger = bytes.str();
     return reply;
   }
   std::ofstream file(ledger.path, std::ios::binary);
   if (!file) throw Error(ErrorKind::infrastructure, ledger.path + ": cannot be written");
-  write_ledger(ledger, file);
+  write_ledger(ledger, file, reply);
   return reply;
 }
 
+namespace {
+
+// Collective; every rank learns the tables of all.
+std::vector<std::string> state_tables(RankContext& context) {
+  return gather_texts(*context.communicator, encode_states(describe_state(*context.train)));
+}
+
+void begin_run(RankContext& context, const request::WriteLedger& ledger, Reply& reply) {
+  const CheckpointUse& use = ledger.checkpoints;
+  if (use.load.empty()) {
+    context.train->reset(ledger.seed);
+    return;
+  }
+  context.train->reset(kNoSeed);
+  std::vector<std::string> fresh = state_tables(context);
+  load_checkpoint(use.load, *context.train, {{use.leave_out.begin(), use.leave_out.end()}});
+  std::vector<std::string> restored = state_tables(context);
+  if (context.index != 0) return;
+  reply.fresh_states = std::move(fresh);
+  reply.restored_states = std::move(restored);
+}
+
+// One rank's run, with what it saves on its way.
+void run_rank(RankContext& context, const request::WriteLedger& ledger,
+              const LedgerObserver::Sink& sink) {
+  const CheckpointUse& use = ledger.checkpoints;
+  std::optional<CheckpointSaver> saver;
+  if (!use.save_into.empty()) saver.emplace(SaveSettings{use.save_into, 0}, *context.communicator);
+  const auto save_if_due = [&] {
+    if (saver && context.train->steps_done() == use.save_at) saver->schedule(*context.train);
+  };
+  continue_ledger(*context.train, *context.device, use.from, ledger.steps, ledger.depth, sink, [&] {
+    save_if_due();
+    return step_with_faults(context, FaultInjector::Steps::ledger);
+  });
+  save_if_due();
+  if (saver) saver->finish();
+}
+
+}  // namespace
+
 // As the steps go, so that a run that is stopped leaves what it had.
-void RequestHandler::Worker::write_ledger(const request::WriteLedger& ledger, std::ostream& out) {
+void RequestHandler::Worker::write_ledger(const request::WriteLedger& ledger, std::ostream& out,
+                                          Reply& reply) {
   LedgerHead head = make_ledger_head(spec_.planned, mode_, ledger.depth);
   head.seed = static_cast<int64_t>(ledger.seed);
   head.steps = ledger.steps;
@@ -282,8 +327,8 @@ void RequestHandler::Worker::write_ledger(const request::WriteLedger& ledger, st
     const auto append = [&](int64_t step, const LedgerNames& names, const LedgerColumns& columns) {
       writer.append(context.index, step, names, columns);
     };
-    record_ledger(*context.train, *context.device, ledger.seed, ledger.steps, ledger.depth, append,
-                  [&] { return step_with_faults(context, FaultInjector::Steps::ledger); });
+    begin_run(context, ledger, reply);
+    run_rank(context, ledger, append);
   });
   writer.finish();
 }

@@ -63,6 +63,9 @@ class CheckpointSaver {
   std::unique_ptr<Pending> pending_;
 };
 
+// A seed that no run has: loading begins with a reset by it, so that what is left out is not right by chance.
+inline constexpr uint64_t kNoSeed = ~uint64_t{0};
+
 struct LoadSettings {
   std::set<std::string>
       leave_out;  // items (state.h) that stay as a reset leaves them: to show that their loss is seen

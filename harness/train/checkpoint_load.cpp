@@ -14,9 +14,6 @@
 namespace dettax {
 namespace {
 
-// A seed that no run has: what is left out must not be right by chance.
-constexpr uint64_t kNoSeed = ~uint64_t{0};
-
 // Where elements that are neighbours in a whole tensor lie in a part of it.
 struct Piece {
   int64_t whole_index = 0, count = 0, at = 0;

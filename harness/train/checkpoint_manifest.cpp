@@ -170,6 +170,19 @@ std::vector<SavedTensor> merge_states(const std::vector<std::vector<StateEntry>>
   return merged;
 }
 
+std::vector<std::vector<StateEntry>> states_of(const CheckpointManifest& manifest) {
+  std::vector<std::vector<StateEntry>> ranks(manifest.mesh.size());
+  for (const SavedTensor& tensor : manifest.tensors) {
+    for (const SavedPart& part : tensor.parts) {
+      for (const int rank : part.holders)
+        ranks.at(static_cast<size_t>(rank))
+            .push_back(
+                {tensor.item, tensor.name, tensor.type, part.range, part.fingerprint, part.value});
+    }
+  }
+  return ranks;
+}
+
 std::string encode_states(const std::vector<StateEntry>& entries) {
   json list = json::array();
   for (const StateEntry& entry : entries) {

@@ -57,6 +57,9 @@ std::string saved_file_name(int rank);
 // The tables of all ranks as one, in the order in which names come up.
 std::vector<SavedTensor> merge_states(const std::vector<std::vector<StateEntry>>& ranks);
 
+// And back: what each rank held.
+std::vector<std::vector<StateEntry>> states_of(const CheckpointManifest& manifest);
+
 // A rank's table as text, to be sent, and back.
 std::string encode_states(const std::vector<StateEntry>& entries);
 std::vector<StateEntry> decode_states(const std::string& text);

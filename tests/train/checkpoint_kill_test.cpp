@@ -176,7 +176,7 @@ class SmallDisk {
   SmallDisk& operator=(const SmallDisk&) = delete;
   bool mounted() const { return mounted_; }
   void read_only(bool on) const {
-    ::mount("tmpfs", at_.c_str(), "tmpfs", MS_REMOUNT | (on ? MS_RDONLY : 0UL), "size=1m");
+    ::mount("tmpfs", at_.c_str(), "tmpfs", on ? MS_REMOUNT | MS_RDONLY : MS_REMOUNT, "size=1m");
   }
 
  private:
