@@ -34,6 +34,7 @@ std::unique_ptr<Command> make_push_command();
 std::unique_ptr<Command> make_compare_command();
 std::unique_ptr<Command> make_diff_command();
 std::unique_ptr<Command> make_verify_command();
+std::unique_ptr<Command> make_restart_check_command();
 std::unique_ptr<Command> make_accept_command();
 std::unique_ptr<Command> make_baseline_command();
 std::unique_ptr<Command> make_attribute_command();

@@ -208,7 +208,11 @@ TEST(RestartCheck, SaysWhatItIsBlindFor) {
 TEST(RestartCheck, PassesOnTheLayoutsOfTheParallelismSuite) {
   const Suite suite = load_suite(DETTAX_SOURCE_DIR "/suites/parallelism.yaml");
   for (Case planned : suite.cases) {
-    planned.batch.sequence_length = 16;
+    Model& model = planned.model;  // its design at the least size
+    model.vocabulary = model.width = model.ffn_width = 64;
+    model.context = planned.batch.sequence_length = 16;
+    model.head_width = model.width / model.heads;
+    if (model.moe) model.moe->expert_width = 16;
     planned.topology.threads_per_rank = 1;
     Restart restart(planned, suite.modes.front(), {1, 2});
     const RestartVerdict verdict = restart.verdict();

@@ -1,0 +1,70 @@
+#include "harness/launch/restart_run.h"
+
+#include <fmt/format.h>
+
+#include "harness/base/error.h"
+#include "harness/train/checkpoint.h"
+#include "harness/train/checkpoint_manifest.h"
+
+namespace dettax {
+namespace {
+
+class RestartRun {
+ public:
+  RestartRun(const ArmSpec& spec, Launcher& launcher, const RestartSettings& settings)
+      : spec_(spec), launcher_(launcher), settings_(settings) {}
+
+  // One group of processes, which have ended when this returns.
+  RestoredStates run(const char* name, int steps, uint64_t stress,
+                     const CheckpointUse& checkpoints) {
+    settings_.on_run(fmt::format("{} {}: {}", spec_.planned.id(), spec_.mode.name, name));
+    const auto group = launcher_.start(spec_, name);
+    return group->write_ledger_with(
+        {spec_.planned.seed, steps, ledger(name).string(), stress, settings_.depth, checkpoints});
+  }
+  std::filesystem::path ledger(const char* name) const {
+    return settings_.folder / fmt::format("{}.ledger", name);
+  }
+
+ private:
+  const ArmSpec& spec_;
+  Launcher& launcher_;
+  const RestartSettings& settings_;
+};
+
+StateTables decoded(const std::vector<std::string>& tables) {
+  StateTables states;
+  for (const std::string& table : tables) states.push_back(decode_states(table));
+  return states;
+}
+
+}  // namespace
+
+RestartVerdict run_restart_check(const ArmSpec& spec, Launcher& launcher,
+                                 const RestartSettings& settings) {
+  RestartRun runs(spec, launcher, settings);
+  const std::filesystem::path checkpoints = settings.folder / "checkpoints";
+  CheckpointUse save, load;
+  save.save_into = checkpoints.string();
+  save.save_at = settings.save_at;
+  runs.run("straight", settings.steps, 0, {});
+  runs.run("saved", settings.save_at, 1, save);
+  const auto last = nearest_checkpoint(checkpoints, settings.save_at);
+  if (!last)
+    throw Error(
+        ErrorKind::infrastructure,
+        checkpoints.string() + ": has no complete checkpoint; do all ranks reach this folder?");
+  load.load = last->path.string();
+  load.from = settings.save_at;
+  load.leave_out = settings.leave_out;
+  const RestoredStates states = runs.run("resumed", settings.steps, 2, load);
+
+  RestartVerdict verdict =
+      judge_restart(*open_ledger(runs.ledger("straight")), *open_ledger(runs.ledger("saved")),
+                    *open_ledger(runs.ledger("resumed")), settings.save_at);
+  verdict.items = judge_items(states_of(read_manifest(last->path)), decoded(states.restored),
+                              decoded(states.fresh));
+  return verdict;
+}
+
+}  // namespace dettax
