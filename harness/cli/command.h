@@ -33,6 +33,7 @@ std::unique_ptr<Command> make_serve_command();
 std::unique_ptr<Command> make_push_command();
 std::unique_ptr<Command> make_compare_command();
 std::unique_ptr<Command> make_diff_command();
+std::unique_ptr<Command> make_bisect_command();
 std::unique_ptr<Command> make_verify_command();
 std::unique_ptr<Command> make_restart_check_command();
 std::unique_ptr<Command> make_accept_command();

@@ -1,9 +1,5 @@
-#include <algorithm>
-#include <array>
 #include <filesystem>
-#include <map>
 #include <memory>
-#include <optional>
 #include <ostream>
 #include <string>
 #include <utility>
@@ -14,39 +10,15 @@
 #include "harness/base/error.h"
 #include "harness/cli/command.h"
 #include "harness/cli/export_options.h"
+#include "harness/cli/ledger_pairs.h"
 #include "harness/cli/run_path.h"
 #include "harness/evidence/ledger_diff.h"
-#include "harness/evidence/promise.h"
 #include "results/run_folder.h"
 
 namespace dettax {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Ledgers of a run by their path in it, `<case>/<arm>.<run>.ledger`. Weakened runs are to differ.
-std::map<std::string, fs::path> ledgers_in(const fs::path& run) {
-  const fs::path folder = run / "ledgers";
-  if (!fs::is_directory(folder))
-    throw Error(ErrorKind::config, fmt::format("{}: has no folder ledgers; a run folder with "
-                                               "evidence, or a ledger file, is expected",
-                                               run.string()));
-  std::map<std::string, fs::path> found;
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
-    if (!entry.is_regular_file() || !name.ends_with(".ledger")) continue;
-    if (name.find(".weak_") != name.npos) continue;
-    found[fs::relative(entry.path(), folder).string()] = entry.path();
-  }
-  return found;
-}
-
-// A run that was stopped may have no record of a case that has ledgers.
-std::vector<Record> records_of_both(const fs::path& a, const fs::path& b) {
-  std::vector<Record> records = RunFolder::open(a).records();
-  for (Record& record : RunFolder::open(b).records()) records.push_back(std::move(record));
-  return records;
-}
 
 class DiffCommand : public Command {
  public:
@@ -90,36 +62,15 @@ LedgerDiff DiffCommand::diff(const fs::path& a, const fs::path& b) const {
 std::vector<LedgerDiff> DiffCommand::diffs_of_runs(const Streams& streams,
                                                    ExitCode& missing) const {
   const fs::path run_a = find_run(a_), run_b = find_run(b_);
-  const auto in_a = ledgers_in(run_a), in_b = ledgers_in(run_b);
+  const LedgerPairs found = pair_ledgers(run_a, run_b, case_, arm_);
   const std::vector<Record> records = records_of_both(run_a, run_b);
+  for (const std::string& what : found.missing) streams.err << "dettax: " << what << '\n';
+  if (!found.missing.empty()) missing = ExitCode::infrastructure;
   std::vector<LedgerDiff> out;
-  const auto wanted = [&](const std::string& place) {
-    const LedgerPlace at = ledger_place(place);
-    return (arm_.empty() || at.arm == arm_) && (case_.empty() || at.case_id == case_);
-  };
-  const auto miss = [&](const std::string& place, const fs::path& run) {
-    streams.err << fmt::format("dettax: {} is missing in {}\n", place, run.string());
-    missing = ExitCode::infrastructure;
-  };
-  for (const auto& [place, path] : in_a) {
-    if (!wanted(place)) continue;
-    const auto other = in_b.find(place);
-    if (other == in_b.end()) {
-      miss(place, run_b);
-      continue;
-    }
-    out.push_back(diff(path, other->second));
-    const std::array heads{out.back().a.head, out.back().b.head};
-    const std::optional<bool> promise = promise_of(ledger_place(place), records, heads);
-    if (!promise)
-      streams.err << fmt::format(
-          "dettax: {}: neither record nor ledger says whether its mode promises its bits; judged "
-          "as if it did\n",
-          place);
-    out.back().promised = !arm_.empty() || promise.value_or(true);
-  }
-  for (const auto& [place, path] : in_b) {
-    if (wanted(place) && !in_a.contains(place)) miss(place, run_a);
+  for (const LedgerPair& pair : found.pairs) {
+    LedgerDiff one = diff(pair.a, pair.b);
+    one.promised = is_promised(pair.place, records, one, streams.err) || !arm_.empty();
+    out.push_back(std::move(one));
   }
   if (out.empty() && missing == ExitCode::pass)
     throw Error(ErrorKind::config, "diff: the runs have no ledger of that arm and case");

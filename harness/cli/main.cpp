@@ -20,6 +20,7 @@ std::vector<std::unique_ptr<Command>> commands() {
   table.push_back(dettax::make_push_command());
   table.push_back(dettax::make_compare_command());
   table.push_back(dettax::make_diff_command());
+  table.push_back(dettax::make_bisect_command());
   table.push_back(dettax::make_verify_command());
   table.push_back(dettax::make_restart_check_command());
   table.push_back(dettax::make_accept_command());

@@ -1,4 +1,3 @@
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -13,6 +12,7 @@
 #include "harness/cli/export_options.h"
 #include "harness/cli/interrupt.h"
 #include "harness/cli/launch_options.h"
+#include "harness/cli/scratch_folder.h"
 #include "harness/evidence/golden.h"
 #include "harness/launch/launcher.h"
 #include "harness/plan/loaders.h"
@@ -23,27 +23,6 @@ namespace dettax {
 namespace {
 
 namespace fs = std::filesystem;
-
-// A folder of its own that goes with it.
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    std::string name = (fs::temp_directory_path() / "dettax-verify-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr)
-      throw Error(ErrorKind::infrastructure, name + ": a temporary folder could not be made");
-    path_ = name;
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 // Nothing but a ledger is replaced by one.
 void require_replaceable(const std::string& name) {
@@ -148,7 +127,7 @@ GoldenVerdict VerifyCommand::against_golden(const ScratchFolder& scratch) const 
 }
 
 ExitCode VerifyCommand::verify(const Streams& streams) const {
-  const ScratchFolder scratch;
+  const ScratchFolder scratch("verify");
   const GoldenVerdict verdict = against_golden(scratch);
   const std::string json = diff_json({&verdict.diff, 1}, verdict.code);
   if (json_ == "-") {
@@ -176,7 +155,7 @@ void VerifyCommand::tell_what_is_replaced(const Streams& streams,
 
 // A file whose run does not repeat itself would fail at random ever after.
 ExitCode VerifyCommand::record(const Streams& streams) const {
-  const ScratchFolder scratch;
+  const ScratchFolder scratch("verify");
   tell_what_is_replaced(streams, scratch);
   const Suite suite = control_suite(suite_.empty() ? "golden" : suite_);
   const fs::path first = scratch.path() / "first.ledger", again = scratch.path() / "again.ledger";

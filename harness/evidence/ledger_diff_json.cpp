@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "harness/evidence/bisect_report.h"
 #include "harness/evidence/ledger_diff.h"
 
 namespace dettax {
@@ -53,7 +54,41 @@ Json json_of(const LedgerDiff& diff) {
           {"advice", diff.cause.advice}};
 }
 
+// Where the bits began to differ, if an op was found.
+Json origin_of(const BisectReport& report) {
+  const LedgerComparison& found = report.deepest().comparison;
+  if (!found.first || found.depth != LedgerDepth::op) return nullptr;
+  const auto micro_batch = micro_batch_of(found.first->path);
+  return {{"step", found.first->step},
+          {"rank", found.first_rank},
+          {"ranks", found.first_ranks},
+          {"micro_batch", micro_batch ? Json(*micro_batch) : Json()},
+          {"op", found.first->path},
+          {"tensor", found.first->tensor},
+          {"cause", report.deepest().cause.name},
+          {"advice", report.deepest().cause.advice}};
+}
+
 }  // namespace
+
+std::string bisect_json(const BisectReport& report) {
+  const auto text = [](const std::string& words) { return words.empty() ? Json() : Json(words); };
+  return Json{{"schema_version", 1},
+              {"exit_code", static_cast<int>(report.exit_code())},
+              {"runs", report.runs},
+              {"origin", origin_of(report)},
+              {"replay",
+               {{"first_step", report.first_step},
+                {"steps", report.steps},
+                {"checkpoint", text(report.checkpoint)},
+                {"differed", report.replayed.has_value()},
+                {"not_tried_because", text(report.why_not_replayed)},
+                {"other_build", text(report.other_build)}}},
+              {"recorded", json_of(report.recorded)},
+              {"replayed", report.replayed ? json_of(*report.replayed) : Json()}}
+             .dump(2, ' ', false, Json::error_handler_t::replace) +
+         "\n";
+}
 
 std::string diff_json(std::span<const LedgerDiff> diffs, ExitCode exit_code) {
   Json list = Json::array();

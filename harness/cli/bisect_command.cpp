@@ -1,0 +1,220 @@
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "harness/base/error.h"
+#include "harness/base/text.h"
+#include "harness/cli/command.h"
+#include "harness/cli/export_options.h"
+#include "harness/cli/interrupt.h"
+#include "harness/cli/launch_options.h"
+#include "harness/cli/ledger_pairs.h"
+#include "harness/cli/run_path.h"
+#include "harness/cli/scratch_folder.h"
+#include "harness/launch/replay.h"
+#include "harness/plan/loaders.h"
+#include "results/run_folder.h"
+
+namespace dettax {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What a ledger's file belongs to, and what repeats it.
+struct Origin {
+  Suite suite;
+  LedgerPlace place;
+  fs::path run_folder;  // empty: of a golden file
+};
+
+Origin origin_of(const fs::path& ledger, const LedgerHead& head) {
+  const fs::path whole = fs::absolute(ledger).lexically_normal();
+  const fs::path ledgers = whole.parent_path().parent_path();
+  const fs::path run = ledgers.parent_path();
+  if (ledgers.filename() == "ledgers" && fs::exists(run / "suite.yaml"))
+    return {load_suite((run / "suite.yaml").string()),
+            ledger_place(fs::relative(whole, ledgers).string()), run};
+  if (!head.suite.empty()) {
+    Suite suite = parse_suite(head.suite, ledger.string());
+    const LedgerPlace place{suite.cases.at(0).id(), suite.modes.at(0).name, "relaunch"};
+    return {std::move(suite), place, {}};
+  }
+  throw Error(ErrorKind::config,
+              fmt::format("{}: lies in no run folder (RUN/ledgers/CASE/ARM.RUN.ledger), so that "
+                          "nothing says how to repeat it",
+                          ledger.string()));
+}
+
+class BisectCommand : public Command {
+ public:
+  const char* name() const override { return "bisect"; }
+  const char* what() const override {
+    return "repeats two runs that differ op by op, to the op where it began";
+  }
+  void declare(Options& options) override {
+    options.positional("A", a_, "run folder, or a ledger file in one", true);
+    options.positional("B", b_, "likewise", true);
+    options.text("--arm", "NAME", arm_, "only this arm of two runs, whatever its mode promises");
+    options.text("--case", "ID", case_, "only this case of two runs");
+    options.number("--tries", tries_, "runs of B that may be made until one differs (5)", "5");
+    options.flag("--force", force_, "compares bits although case, mode or environment differ");
+    options.text("--output-dir", "DIR", output_dir_, "keeps the new ledgers there");
+    options.text("--json", "FILE", json_,
+                 "the result as JSON; - for standard output instead of text");
+  }
+  ExitCode run(const Streams& streams) override;
+
+ private:
+  LedgerDiff recorded(const fs::path& a, const fs::path& b) const;
+  void choose_pair(const Streams& streams);
+  void check() const;
+  int tries() const;
+  void fill(BisectReport& report, const Streams& streams) const;
+  void replay_in(const fs::path& folder, BisectReport& report, const Streams& streams) const;
+
+  std::string a_, b_, arm_, case_, json_, output_dir_;
+  std::optional<double> tries_;
+  bool force_ = false, promised_ = true;
+};
+
+LedgerDiff BisectCommand::recorded(const fs::path& a, const fs::path& b) const {
+  CompareOptions options;
+  options.force = force_;
+  return diff_ledgers(*open_ledger(a), a.string(), *open_ledger(b), b.string(), options);
+}
+
+// Of two runs the first ledgers that differ and were promised not to, or, where all agree, the first.
+void BisectCommand::choose_pair(const Streams& streams) {
+  const fs::path run_a = find_run(a_), run_b = find_run(b_);
+  const LedgerPairs found = pair_ledgers(run_a, run_b, case_, arm_);
+  if (found.pairs.empty())
+    throw Error(ErrorKind::config,
+                "bisect: the runs have no ledger of that arm and case in common");
+  const std::vector<Record> records = records_of_both(run_a, run_b);
+  const LedgerPair* chosen = nullptr;
+  std::vector<std::string> others;
+  for (const LedgerPair& pair : found.pairs) {
+    const LedgerDiff diff = recorded(pair.a, pair.b);
+    const bool counts = !arm_.empty() || is_promised(pair.place, records, diff, streams.err);
+    if (!counts || diff.exit_code() == ExitCode::pass) continue;
+    if (chosen == nullptr) {
+      chosen = &pair;
+    } else {
+      others.push_back(pair.place);
+    }
+  }
+  if (!others.empty())
+    streams.err << fmt::format("dettax: {} more ledgers differ: {}; --case and --arm choose\n",
+                               others.size(), join(others, ", "));
+  // Without a promise a difference is none.
+  promised_ = chosen != nullptr;
+  const LedgerPair& pair = chosen == nullptr ? found.pairs.front() : *chosen;
+  a_ = pair.a.string();
+  b_ = pair.b.string();
+}
+
+int BisectCommand::tries() const {
+  constexpr double kMost = 1000;
+  const double given = tries_.value_or(5);
+  if (given >= 1 && given <= kMost && std::floor(given) == given) return static_cast<int>(given);
+  throw Error(ErrorKind::usage,
+              fmt::format("--tries {}: a whole number from 1 to {}", given, kMost));
+}
+
+void BisectCommand::check() const {
+  tries();
+  if (!json_.empty()) require_writable("--json", json_);
+  require_single_start();
+}
+
+// Why running the steps again would not come nearer to the origin.
+std::string why_no_replay(const LedgerDiff& recorded) {
+  const LedgerComparison& found = recorded.comparison;
+  if (!found.first || found.structural)
+    return "one of the two lacks entries, which is no matter of bits";
+  if (found.first->step < 0) return "they differ before the first step, where no op has run yet";
+  if (found.depth == LedgerDepth::op) return "they were recorded op by op";
+  return "";
+}
+
+void BisectCommand::fill(BisectReport& report, const Streams& streams) const {
+  if (!report.recorded.comparison.comparable || report.recorded.comparison.equal) return;
+  report.why_not_replayed = promised_ ? why_no_replay(report.recorded)
+                                      : "its mode does not promise its bits; --arm NAME looks all "
+                                        "the same";
+  if (!report.why_not_replayed.empty()) return;
+  if (output_dir_.empty()) {
+    const ScratchFolder scratch("bisect");
+    replay_in(scratch.path(), report, streams);
+  } else {
+    fs::create_directories(output_dir_);
+    replay_in(output_dir_, report, streams);
+  }
+}
+
+void BisectCommand::replay_in(const fs::path& folder, BisectReport& report,
+                              const Streams& streams) const {
+  const LedgerDiff& recorded = report.recorded;
+  const Origin of_a = origin_of(a_, recorded.a.head), of_b = origin_of(b_, recorded.b.head);
+  const int64_t step = recorded.comparison.first->step;
+  ReplaySettings settings;
+  settings.start = nearest_start(of_a.run_folder, of_a.place, step);
+  settings.steps = step + 1 - settings.start.step;
+  settings.tries = tries();
+  settings.force = force_;
+  settings.folder = folder;
+  settings.on_run = [&](const std::string& what) { streams.err << "dettax: " << what << '\n'; };
+  report.first_step = settings.start.step;
+  report.steps = settings.steps;
+  report.checkpoint = settings.start.checkpoint.string();
+  InterruptWatch interrupts;
+  const auto launcher_of = [&](const Suite& suite) {
+    LaunchSettings launch;
+    launch.log_folder = folder;
+    launch.step_timeout_seconds = suite.measure.step_timeout_seconds;
+    launch.interrupt = interrupts.descriptor();
+    return make_launcher(suite.launch, launch);
+  };
+  const auto launcher_a = launcher_of(of_a.suite), launcher_b = launcher_of(of_b.suite);
+  replay({replay_spec(of_a.suite, of_a.place), of_a.place, launcher_a.get()},
+         {replay_spec(of_b.suite, of_b.place), of_b.place, launcher_b.get()}, settings, report);
+}
+
+ExitCode BisectCommand::run(const Streams& streams) {
+  check();
+  const bool files = fs::is_regular_file(a_) || fs::is_regular_file(b_);
+  if (files && !(fs::is_regular_file(a_) && fs::is_regular_file(b_)))
+    throw Error(
+        ErrorKind::usage,
+        fmt::format("bisect: {} and {}: two ledger files or two runs are expected", a_, b_));
+  if (files && !(arm_.empty() && case_.empty()))
+    throw Error(ErrorKind::usage, "bisect: --arm and --case choose among the ledgers of two runs");
+  const auto read_from = [&](const std::string& name) {
+    return files ? name : (find_run(name) / "ledgers").string();
+  };
+  require_other_files({{"--json", json_}}, {{"A", read_from(a_)}, {"B", read_from(b_)}});
+  if (!files) choose_pair(streams);
+  BisectReport report;
+  report.recorded = recorded(a_, b_);
+  report.recorded.promised = promised_;
+  fill(report, streams);
+  if (json_ == "-") {
+    streams.out << bisect_json(report);
+  } else {
+    write_bisect(streams.out, report);
+    if (!json_.empty()) write_file_atomically(json_, bisect_json(report));
+  }
+  return report.exit_code();
+}
+
+}  // namespace
+
+std::unique_ptr<Command> make_bisect_command() { return std::make_unique<BisectCommand>(); }
+
+}  // namespace dettax

@@ -1,0 +1,82 @@
+#include "harness/cli/ledger_pairs.h"
+
+#include <array>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "harness/base/error.h"
+#include "harness/evidence/promise.h"
+#include "results/run_folder.h"
+
+namespace dettax {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Ledgers of a run by their path in it.
+std::map<std::string, fs::path> ledgers_in(const fs::path& run) {
+  const fs::path folder = run / "ledgers";
+  if (!fs::is_directory(folder))
+    throw Error(ErrorKind::config, fmt::format("{}: has no folder ledgers; a run folder with "
+                                               "evidence, or a ledger file, is expected",
+                                               run.string()));
+  std::map<std::string, fs::path> found;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (!entry.is_regular_file() || !name.ends_with(".ledger")) continue;
+    if (name.find(".weak_") != name.npos) continue;
+    found[fs::relative(entry.path(), folder).string()] = entry.path();
+  }
+  return found;
+}
+
+}  // namespace
+
+LedgerPairs pair_ledgers(const fs::path& run_a, const fs::path& run_b, const std::string& case_id,
+                         const std::string& arm) {
+  const auto in_a = ledgers_in(run_a), in_b = ledgers_in(run_b);
+  const auto wanted = [&](const std::string& place) {
+    const LedgerPlace at = ledger_place(place);
+    return (arm.empty() || at.arm == arm) && (case_id.empty() || at.case_id == case_id);
+  };
+  LedgerPairs found;
+  const auto miss = [&](const std::string& place, const fs::path& run) {
+    found.missing.push_back(fmt::format("{} is missing in {}", place, run.string()));
+  };
+  for (const auto& [place, path] : in_a) {
+    if (!wanted(place)) continue;
+    const auto other = in_b.find(place);
+    if (other == in_b.end()) {
+      miss(place, run_b);
+    } else {
+      found.pairs.push_back({place, path, other->second});
+    }
+  }
+  for (const auto& [place, path] : in_b) {
+    if (wanted(place) && !in_a.contains(place)) miss(place, run_a);
+  }
+  return found;
+}
+
+std::vector<Record> records_of_both(const fs::path& a, const fs::path& b) {
+  std::vector<Record> records = RunFolder::open(a).records();
+  for (Record& record : RunFolder::open(b).records()) records.push_back(std::move(record));
+  return records;
+}
+
+bool is_promised(const std::string& place, const std::vector<Record>& records,
+                 const LedgerDiff& diff, std::ostream& err) {
+  const std::array heads{diff.a.head, diff.b.head};
+  const std::optional<bool> promise = promise_of(ledger_place(place), records, heads);
+  if (!promise)
+    err << fmt::format(
+        "dettax: {}: neither record nor ledger says whether its mode promises its bits; judged "
+        "as if it did\n",
+        place);
+  return promise.value_or(true);
+}
+
+}  // namespace dettax

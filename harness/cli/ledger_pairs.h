@@ -1,0 +1,35 @@
+#pragma once
+
+#include <filesystem>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "harness/evidence/ledger_diff.h"
+#include "results/record.h"
+
+namespace dettax {
+
+// One ledger that both of two runs have.
+struct LedgerPair {
+  std::string place;  // in the runs' folders ledgers, `<case>/<arm>.<run>.ledger`
+  std::filesystem::path a, b;
+};
+struct LedgerPairs {
+  std::vector<LedgerPair> pairs;     // by place
+  std::vector<std::string> missing;  // "<place> is missing in <run>"
+};
+// Those of this case and arm; empty: of any. Weakened runs are to differ and are left out. Error{config}
+// for a run without ledgers.
+LedgerPairs pair_ledgers(const std::filesystem::path& run_a, const std::filesystem::path& run_b,
+                         const std::string& case_id, const std::string& arm);
+
+// A run that was stopped may have no record of a case that has ledgers.
+std::vector<Record> records_of_both(const std::filesystem::path& a, const std::filesystem::path& b);
+
+// Whether that ledger's mode promises its bits, by the records or the two ledgers. Where none tells, `err` is told and it counts as
+// promised.
+bool is_promised(const std::string& place, const std::vector<Record>& records,
+                 const LedgerDiff& diff, std::ostream& err);
+
+}  // namespace dettax

@@ -1,0 +1,72 @@
+#include "harness/evidence/bisect_report.h"
+
+#include <charconv>
+#include <ostream>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "harness/train/observer.h"
+
+namespace dettax {
+namespace {
+
+std::string counted(int64_t count, std::string_view word) {
+  return fmt::format("{} {}{}", count, word, count == 1 ? "" : "s");
+}
+
+std::string replay_words(const BisectReport& report) {
+  const int64_t last = report.first_step + report.steps - 1;
+  const std::string steps = report.steps == 1
+                                ? fmt::format("step {}", last)
+                                : fmt::format("steps {} to {}", report.first_step, last);
+  return fmt::format("{} op by op from {}", steps,
+                     report.checkpoint.empty() ? "the reset" : report.checkpoint);
+}
+
+}  // namespace
+
+std::optional<int64_t> micro_batch_of(std::string_view path) {
+  constexpr std::string_view kPrefix = "micro";
+  if (!path.starts_with(kPrefix) || without_micro_batch(path) == path) return std::nullopt;
+  int64_t number = 0;
+  std::from_chars(path.data() + kPrefix.size(), path.data() + path.size(), number);
+  return number;
+}
+
+void write_bisect(std::ostream& out, const BisectReport& report) {
+  const LedgerDiff& recorded = report.recorded;
+  out << fmt::format("A  {}\nB  {}\n", recorded.a.name, recorded.b.name);
+  if (!recorded.forced_past.empty()) out << "forced past: " << recorded.forced_past << '\n';
+  if (!recorded.comparison.comparable) {
+    out << "not compared: " << recorded.comparison.incomparable_reason << '\n';
+    return;
+  }
+  if (recorded.comparison.equal) {
+    out << fmt::format("equal: {} fingerprints; nothing to look for\n",
+                       recorded.comparison.compared);
+    return;
+  }
+  out << fmt::format("recorded at depth {}: {}\n", to_string(recorded.comparison.depth),
+                     recorded.comparison.description);
+  if (!report.other_build.empty())
+    out << "replayed by another build or machine than recorded: " << report.other_build << '\n';
+  if (!report.why_not_replayed.empty()) {
+    out << "no replay: " << report.why_not_replayed << '\n';
+  } else if (report.replayed) {
+    out << fmt::format("replayed {}: runs differ again, found in {}\n", replay_words(report),
+                       counted(report.runs, "run"));
+    out << "origin: " << report.replayed->comparison.description << '\n';
+  } else {
+    out << fmt::format(
+        "replayed {}: {} were equal, so the difference was not shown again; it comes by luck (a "
+        "race, memory that was not written, the hardware) or from what a replay does not repeat "
+        "(build, machine). Give --tries more, or record with --depth op\n",
+        replay_words(report), counted(report.runs, "run"));
+  }
+  const Cause& cause = report.deepest().cause;
+  if (!cause.name.empty() && (report.replayed || !report.why_not_replayed.empty()))
+    out << "class: " << cause.name << "\nwhat to do: " << cause.advice << '\n';
+}
+
+}  // namespace dettax
