@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Benchmarks by name: kernels, collectives, step, scaling, resolution, import, exporters, ledger, accept (all if none is named). Each prints what it measured beside what it is compared with,
+# Benchmarks by name: kernels, collectives, step, scaling, resolution, import, exporters, ledger, accept, projection, predict (all if none is named). Each prints what it measured beside what it is compared with,
 # in the same run; nothing else should run on the machine meanwhile.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/.."
@@ -45,7 +45,20 @@ import() { "$programs/import_bench"; }
 # Simulated fleets: bad nodes found, clean fleets accused.
 accept() { "$programs/accept_bench"; }
 
-names=(kernels collectives step scaling resolution import exporters ledger accept)
+# A step of 16,384 GPUs by micro-batches, and a thousand layouts.
+projection() { "$programs/projection_bench"; }
+
+# Step times of small layouts predict those of larger ones: the errors, on this machine.
+predict() {
+  local runs
+  runs=$(mktemp -d)
+  build/release/dettax run suites/predict.yaml --output-dir "$runs" --no-progress >/dev/null ||
+    [ $? -eq 3 ] || { rm -rf "$runs"; return 1; }
+  build/release/dettax project --predict "$runs"/*
+  rm -rf "$runs"
+}
+
+names=(kernels collectives step scaling resolution import exporters ledger accept projection predict)
 [ $# -gt 0 ] || set -- "${names[@]}"
 for name in "$@"; do
   case " ${names[*]} " in

@@ -11,12 +11,14 @@
 #include "harness/cli/command.h"
 #include "harness/cli/outlook_options.h"
 #include "harness/cli/project_text.h"
+#include "harness/cli/run_path.h"
 #include "harness/plan/loaders.h"
 #include "harness/plan/suite.h"
 #include "results/analysis/projection/projection_json.h"
 #include "results/analysis/projection/sweep.h"
 #include "results/analysis/projection/tax.h"
 #include "results/analysis/projection/validate.h"
+#include "results/run_folder.h"
 
 namespace dettax {
 namespace {
@@ -45,7 +47,8 @@ class ProjectCommand : public Command {
   void declare(Options& options) override {
     options.positional("MODEL", model_, "a name from configs/models or a file", false);
     options.text("--cluster", "NAME", cluster_,
-                 "a cluster whose file describes its hardware (h100 if left out)");
+                 "a cluster whose file describes its hardware (h100 if left out; local with "
+                 "--predict)");
     options.text("--layout", "TEXT", layout_,
                  "such as dp16.tp8.pp4.vp5.sp.zero1, selective or full for recomputation");
     options.text("--schedule", "NAME", schedule_,
@@ -64,27 +67,36 @@ class ProjectCommand : public Command {
     options.flag("--sweep", sweep_,
                  "all layouts of the same GPUs and batch, the fastest that fits first");
     options.text("--op-table", "FILE", table_,
-                 "measured times of operations: CSV, or kernel_bench's JSON");
+                 "measured times of operations and collectives: CSV, JSON of kernel_bench or "
+                 "collective_bench, or a run made with --kernels (its folder, name or latest)");
     options.text("--seed", "N", seed_, "of the noise (1)");
     options.flag("--validate", validate_,
                  "projects every published step time and prints the errors, by table");
+    options.texts("--predict", "RUN", predict_,
+                  "fits the cluster to a run's small layouts, predicts its others and prints the "
+                  "errors; may be repeated");
+    options.text("--calibrate-on", "GLOB", calibrate_on_,
+                 "with --predict: the cases to fit to (those of one or two ranks if left out)");
     options.flag("--calibrate", calibrate_,
                  "fits the efficiencies to the calibration rows and prints them (a minute)");
     declare_outlook_files(options, files_);
   }
   ExitCode run(const Streams& streams) override {
     silent_ = checked_on_standard_output(files_, {{"--op-table", table_}});
-    if ((calibrate_ || validate_ || sweep_) && shows_outlook())
+    if ((calibrate_ || validate_ || sweep_ || !predict_.empty()) && shows_outlook())
       throw Error(ErrorKind::usage,
                   "--html, --markdown, --openmetrics: are of projections; leave out --sweep, "
-                  "--validate and --calibrate");
+                  "--validate, --predict and --calibrate");
+    if (predict_.empty() && !calibrate_on_.empty())
+      throw Error(ErrorKind::usage, "--calibrate-on: goes with --predict RUN");
     if (calibrate_) return calibrate(streams);
     if (validate_) return run_validation(streams);
+    if (!predict_.empty()) return run_prediction(streams);
     if (model_.empty())
       throw Error(ErrorKind::usage,
                   "project: which model? Such as dettax project llama3-70b --cluster h100 "
                   "--layout dp16.tp8.pp4.sp.zero1; or --validate");
-    const Hardware machine = load_hardware(cluster_);
+    const Hardware machine = load_hardware(cluster_.empty() ? "h100" : cluster_);
     const TrainingPlan plan = read_plan();
     if (const auto reason = plan_refusal(plan)) throw Error(ErrorKind::config, *reason);
     if (sweep_) return run_sweep(streams, machine, plan);
@@ -105,6 +117,36 @@ class ProjectCommand : public Command {
     const Validation validation = validate(load_published(), load_calibration());
     if (!silent_) write_validation(streams.out, validation);
     write_outlook_files(files_, {}, {}, validation_json(validation), streams);
+    return ExitCode::pass;
+  }
+
+  bool calibrates_on(const MeasuredLayout& layout) const {
+    constexpr int64_t kSmall = 2;
+    return calibrate_on_.empty() ? layout.plan.ranks() <= kSmall
+                                 : matches_glob(calibrate_on_, layout.name);
+  }
+
+  void add_layouts(const std::string& run, const Streams& streams,
+                   std::vector<MeasuredLayout>& layouts) const {
+    for (const Record& record : RunFolder::open(find_run(run)).records()) {
+      if (const std::string refusal = layout_refusal(record); !refusal.empty()) {
+        streams.err << fmt::format("dettax: {}: left out: {}\n", record.case_id, refusal);
+        continue;
+      }
+      layouts.push_back(measured_layout(record));
+      layouts.back().calibration = calibrates_on(layouts.back());
+    }
+  }
+
+  ExitCode run_prediction(const Streams& streams) const {
+    const Hardware machine = load_hardware(cluster_.empty() ? "local" : cluster_);
+    std::vector<MeasuredLayout> layouts;
+    for (const std::string& run : predict_) add_layouts(run, streams, layouts);
+    const auto table = table_.empty() ? std::nullopt : std::optional(any_table());
+    const LayoutPrediction prediction =
+        predict_layouts(machine, layouts, table ? &*table : nullptr);
+    if (!silent_) write_prediction(streams.out, machine, prediction);
+    write_outlook_files(files_, {}, {}, prediction_json(machine, prediction), streams);
     return ExitCode::pass;
   }
 
@@ -147,8 +189,13 @@ class ProjectCommand : public Command {
     return all;
   }
 
+  OpTable any_table() const {
+    if (table_.ends_with(".csv") || table_.ends_with(".json")) return OpTable::read(table_);
+    return OpTable::of_records(RunFolder::open(find_run(table_)).records(), table_);
+  }
+
   OpTable read_table(const TrainingPlan& plan) const {
-    OpTable table = OpTable::read(table_);
+    OpTable table = any_table();
     const auto absent = table.missing({"gemm", "attention_forward", "attention_backward"},
                                       to_string(plan.precision), "fast");
     if (absent.empty()) return table;
@@ -183,9 +230,10 @@ class ProjectCommand : public Command {
     return plan;
   }
 
-  std::string model_, cluster_ = "h100", layout_ = "dp1", schedule_, precision_ = "bf16";
+  std::string model_, cluster_, calibrate_on_, layout_ = "dp1", schedule_, precision_ = "bf16";
   std::string micro_ = "1", global_, length_, mode_ = "deterministic", gpus_, table_, seed_ = "1";
   OutlookFiles files_;
+  std::vector<std::string> predict_;
   bool lose_overlap_ = false, sweep_ = false, validate_ = false, calibrate_ = false,
        silent_ = false;
 };

@@ -1,6 +1,7 @@
 #include "harness/cli/project_text.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <ostream>
 
@@ -49,7 +50,7 @@ void write_case(std::ostream& out, const Hardware& machine, const ProjectedCase&
       format_signed_percent(tax.typical), format_signed_percent(tax.p10),
       format_signed_percent(tax.p90), tax.draws);
   for (const CausePart& part : tax.parts) {
-    if (part.ratio < 5e-5) continue;  // nothing of it in this model
+    if (std::abs(part.ratio) < 5e-5) continue;  // nothing of it in this model
     out << fmt::format("    {:<16} {:>8}  {}\n", part.cause.name,
                        format_signed_percent(part.ratio, 2), part_word(part.cause.part));
   }
@@ -63,9 +64,10 @@ void write_case(std::ostream& out, const Hardware& machine, const ProjectedCase&
 }
 
 std::string error_row(const GroupError& g) {
-  return fmt::format("  {:<41} {:>5} {:>8} {:>8} {:>8}   {} {}\n", g.group, g.rows,
-                     format_percent(g.mean_absolute), format_percent(g.median_absolute),
-                     format_signed_percent(g.bias), format_signed_percent(g.worst.error_ratio()),
+  return fmt::format("  {:<41} {:>5} {:>8} {:<4} {:>8} {:>8}   {} {}\n", g.group, g.rows,
+                     format_percent(g.mean_absolute), g.within_limit() ? "" : "over",
+                     format_percent(g.median_absolute), format_signed_percent(g.bias),
+                     format_signed_percent(g.worst.error_ratio()),
                      fmt::format("row {}: {}", g.worst.row.row, g.worst.row.label));
 }
 
@@ -119,16 +121,19 @@ void write_sweep(std::ostream& out, const Hardware& machine, const Sweep& sweep)
 void write_validation(std::ostream& out, const Validation& v) {
   out << "Published step times against simulated ones. Judged are only rows that took no part in "
          "the fit.\n";
-  out << fmt::format("  {:<41} {:>5} {:>8} {:>8} {:>8}   {}\n", "table / system", "rows",
-                     "mean |e|", "median", "bias", "worst");
+  out << fmt::format("  {:<41} {:>5} {:>8} {:<4} {:>8} {:>8}   {}\n", "table / system", "rows",
+                     "mean |e|", "", "median", "bias", "worst");
   for (const bool fitted : {true, false}) {
-    out << (fitted ? "systems of which rows took part in the fit\n"
-                   : "systems that took no part\n");
+    out << (fitted ? "systems of which rows took part in the fit, limit 5 %\n"
+                   : "systems that took no part, limit 10 %\n");
     for (const GroupError& g : v.groups) {
       if (g.system_fitted == fitted) out << error_row(g);
     }
     out << error_row(fitted ? v.fitted : v.foreign);
   }
+  out << fmt::format("within the limit: {} of {}; docs/projection.md says why others are over it\n",
+                     v.within_limit(),
+                     format_things(static_cast<int64_t>(v.groups.size()), "table"));
   out << fmt::format("calibration: {} rows, never judged\n", v.calibration.size());
   for (const Judged& j : v.calibration) {
     out << fmt::format("  {:<21} row {:<4} {:>8}  {}\n", j.row.table, j.row.row,
@@ -139,6 +144,39 @@ void write_validation(std::ostream& out, const Validation& v) {
   out << fmt::format("left out: {}\n",
                      format_things(static_cast<int64_t>(v.left_out.size()), "row"));
   for (const auto& [reason, count] : reasons) out << fmt::format("  {} x {}\n", count, reason);
+}
+
+void write_prediction(std::ostream& out, const Hardware& machine, const LayoutPrediction& p) {
+  constexpr double kLoud = 0.05;  // a measurement that says little
+  const auto rows = [&](const char* title, const std::vector<PredictedLayout>& all) {
+    out << title << '\n';
+    for (const PredictedLayout& row : all) {
+      const Estimate& measured = row.measured.step_seconds;
+      const double load = row.measured.other_load_ratio;
+      out << fmt::format(
+          "  {:<44} {:>9} {:<22} {:>9} {:>8}{}\n", row.measured.name,
+          format_seconds(measured.value),
+          fmt::format("({} to {})", format_seconds(measured.low), format_seconds(measured.high)),
+          format_seconds(row.predicted_seconds), format_signed_percent(row.error_ratio()),
+          load > kLoud ? fmt::format("  others took {} of the CPU", format_percent(load, 0)) : "");
+    }
+  };
+  out << fmt::format(
+      "Step times predicted for {} ({}) against measured ones: case, measured with "
+      "its interval, predicted, error\n",
+      machine.name, machine.device);
+  rows("calibration, never judged", p.calibration);
+  std::vector<std::string> values;
+  for (const auto& [key, value] : fitted_values(p))
+    values.push_back(fmt::format("{} {:.4g}", key, value));
+  out << "  fitted: " << join(values, ", ") << '\n';
+  rows("judged, no part of the fit", p.judged);
+  out << fmt::format("mean absolute error {} over {}, median {}, bias {}, worst {} ({})\n",
+                     format_percent(p.mean_absolute),
+                     format_things(static_cast<int64_t>(p.judged.size()), "layout"),
+                     format_percent(p.median_absolute), format_signed_percent(p.bias),
+                     format_signed_percent(p.judged[p.worst].error_ratio()),
+                     p.judged[p.worst].measured.name);
 }
 
 void write_fit(std::ostream& out, const Fit& fit) {

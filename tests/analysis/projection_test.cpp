@@ -9,7 +9,10 @@
 #include "harness/plan/loaders.h"
 #include "harness/plan/suite.h"
 #include "results/analysis/csv.h"
+#include "results/analysis/projection/measured_factors.h"
 #include "results/analysis/projection/projection_json.h"
+#include "results/analysis/projection/traffic_cost.h"
+#include "tests/results/sample_record.h"
 
 namespace dettax {
 namespace {
@@ -334,6 +337,85 @@ TEST(OpTables, KernelBenchesAreReadAsTheyAreWritten) {
   EXPECT_NEAR(table.seconds("elementwise", "fp32", "fast", 2.1e6).value(), 70e-6, 1e-12);
   std::ofstream(path) << "{\"benchmarks\": []}";
   EXPECT_THROW(OpTable::read(path), Error);
+}
+
+TEST(OpTables, RunsKernelsAreReadFromTheirRecords) {
+  Record record = sample_record();
+  record.kernels =
+      KernelSuite{1e12,
+                  1e11,
+                  {{"linear/forward/static/tokens:256/inputs:768/outputs:768", 2e-3, 0, 0, 0.5, 1},
+                   {"layer_norm_backward/arrival_dynamic", 1e-4, 1e9, 0, 0.5, 1},
+                   {"layer_norm_backward/ordered", 2e-4, 5e8, 0, 0.5, 1},
+                   {"embedding_backward/arrival_dynamic", 1e-4, 1e9, 0, 0.5, 1},
+                   {"embedding_backward/generic", 5e-4, 2e8, 0, 0.5, 1},
+                   {"all_reduce/direct/arrival/ranks:2/bytes:1048576", 1e-4, 0, 0, 0.5, 0},
+                   {"all_reduce/direct/ordered/ranks:2/bytes:1048576", 3e-4, 0, 0, 0.5, 0},
+                   {"all_reduce/ring/ordered/ranks:2/bytes:1048576", 1e-5, 0, 0, 0.5, 0}}};
+  const OpTable own = OpTable::of_records({record}, "a run");
+  EXPECT_NEAR(*own.seconds("gemm", "fp32", "fast", 2.0 * 256 * 768 * 768), 2e-3, 1e-12);
+  EXPECT_NEAR(*own.ratio("layer_norm_backward", "fp32", "ordered", "fast"), 2, 1e-9);
+  EXPECT_NEAR(*own.ratio("embedding_backward", "fp32", "generic", "fast"), 5, 1e-9);
+  EXPECT_FALSE(own.ratio("embedding_backward", "fp32", "ordered", "fast"));
+  EXPECT_NEAR(*own.collective_seconds("all_reduce", "ordered", {2, 2}, 1048576), 3e-4, 1e-12);
+  EXPECT_THROW(OpTable::of_records({sample_record()}, "a run"), Error);
+}
+
+TEST(OpTables, MeasuredCollectivesStandBeforeTheModelAndLieAlike) {
+  const Hardware machine = load_hardware("h100");
+  const TrainingPlan plan = plan_of("llama3-8b", "dp8", 8, 8192);
+  OpTable table;
+  table.add_collective("all_reduce", "fast", {8, 8}, 1e6, 0.5);
+  table.add_collective("all_reduce", "ordered", {8, 8}, 1e6, 0.7);
+  DeterminismCost ordered;
+  ordered.collective_order = Order::ordered;
+  const Situation fast{machine, plan, kFast, &table}, bare{machine, plan, kFast};
+  const auto time = [](const Situation& s, CollectiveKind kind, const GroupShape& group) {
+    return traffic_seconds(s, kind, 1e6, group);
+  };
+  EXPECT_EQ(time(fast, CollectiveKind::all_reduce, {8, 8}), 0.5);
+  EXPECT_EQ(time({machine, plan, ordered, &table}, CollectiveKind::all_reduce, {8, 8}), 0.7);
+  EXPECT_EQ(time(fast, CollectiveKind::all_gather, {8, 8}),
+            time(bare, CollectiveKind::all_gather, {8, 8}));
+  // Of four: the curve of eight, by what the model says of the difference.
+  EXPECT_NEAR(time(fast, CollectiveKind::all_reduce, {4, 4}) / 0.5,
+              time(bare, CollectiveKind::all_reduce, {4, 4}) /
+                  time(bare, CollectiveKind::all_reduce, {8, 8}),
+              1e-9);
+  // Over a network it was not measured.
+  EXPECT_EQ(time(fast, CollectiveKind::all_reduce, {64, 8}),
+            time(bare, CollectiveKind::all_reduce, {64, 8}));
+}
+
+TEST(OpTables, AVariantWithoutItsFastTwinIsNoTax) {
+  const Hardware machine = load_hardware("h100");
+  const TrainingPlan plan = plan_of("llama3-8b", "dp8", 8, 8192);
+  OpTable table;
+  table.add("attention_backward", "bf16", "ordered", 1e9, 1.0);
+  table.add_collective("all_reduce", "ordered", {8, 8}, 1e6, 1.0);
+  DeterminismCost ordered;
+  ordered.attention_order = ordered.collective_order = Order::ordered;
+  EXPECT_EQ(simulate(Situation{machine, plan, kFast, &table}).step_seconds,
+            simulate(Situation{machine, plan, ordered, &table}).step_seconds);
+}
+
+TEST(ProjectedTaxes, MeasuredVariantsStandBeforeTheRanges) {
+  const Hardware machine = load_hardware("local");
+  TrainingPlan plan = plan_of("gpt-small", "dp1", 4, 256);
+  plan.precision = Precision::fp32;
+  const Mode mode = load_mode("deterministic"), fast = load_mode("fast");
+  OpTable table;
+  table.add("layer_norm_backward", "fp32", "fast", 1e6, 1e-4);
+  table.add("layer_norm_backward", "fp32", "ordered", 1e6, 9e-4);
+  DeterminismCost cost =
+      determinism_cost(mode, fast, machine.generation, load_determinism_ranges(), kMedian);
+  const double embedding = cost.embedding_backward_ratio;
+  use_measured_factors(cost, table, mode, fast, plan.model, plan.precision, "");
+  EXPECT_NEAR(cost.norm_backward_ratio, 9, 1e-9);
+  EXPECT_EQ(cost.embedding_backward_ratio, embedding) << "not measured";
+  DeterminismCost other;
+  use_measured_factors(other, table, mode, fast, plan.model, plan.precision, "gemm");
+  EXPECT_EQ(other.norm_backward_ratio, 1) << "another knob's part";
 }
 
 TEST(Machines, EveryOneShippedIsReadAndHasItsSources) {

@@ -51,6 +51,15 @@ TEST_F(Published, ErrorsStayWhereTheyWereMeasured) {
   EXPECT_LT(group("vtrain_multi/a100").median_absolute, 0.10);
 }
 
+TEST_F(Published, TablesThatMissTheirLimitAreCounted) {
+  EXPECT_TRUE(group("megatron_bridge_perf/h100").within_limit());
+  EXPECT_TRUE(group("megatron_bridge_perf/b200").within_limit());
+  EXPECT_EQ(group("megatron_bridge_perf/b200").limit(), 0.10);
+  EXPECT_FALSE(group("vtrain_single/a100").within_limit());
+  EXPECT_GT(result_->within_limit(), 0);
+  EXPECT_LT(result_->within_limit(), static_cast<int>(result_->groups.size()));
+}
+
 TEST_F(Published, AnotherCalibrationGivesOtherErrors) {
   Calibration wrong = load_calibration();
   wrong["hopper"]["gemm_ratio"] *= 0.5;

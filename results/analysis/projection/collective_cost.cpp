@@ -215,7 +215,9 @@ CollectiveChoice choose_collective(const Hardware& machine, CollectiveKind colle
 
 double collective_seconds(const Hardware& machine, CollectiveKind collective, double bytes,
                           const GroupShape& group, const AlgorithmSet& allowed) {
-  return choose_collective(machine, collective, bytes, group, allowed).seconds;
+  if (group.ranks <= 1) return 0;
+  return choose_collective(machine, collective, bytes, group, allowed).seconds +
+         machine.efficiency.collective_seconds;
 }
 
 }  // namespace dettax

@@ -48,6 +48,7 @@ struct CollectiveChoice {
 // what an all-gather leaves on each rank, what a reduce-scatter reads, an all-to-all sends and keeps.
 CollectiveChoice choose_collective(const Hardware& machine, CollectiveKind collective, double bytes,
                                    const GroupShape& group, const AlgorithmSet& allowed);
+// Of that choice, with what each collective takes besides (Efficiency::collective_seconds).
 double collective_seconds(const Hardware& machine, CollectiveKind collective, double bytes,
                           const GroupShape& group, const AlgorithmSet& allowed);
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "results/analysis/projection/layer_cost.h"
+#include "results/analysis/projection/traffic_cost.h"
 
 namespace dettax {
 namespace {
@@ -52,9 +53,7 @@ Groups data_groups(const Situation& s) {
 
 double seconds(const Situation& s, CollectiveKind collective, double bytes,
                const GroupShape& group) {
-  return bytes > 0
-             ? collective_seconds(s.machine, collective, bytes, group, s.determinism.algorithms)
-             : 0;
+  return bytes > 0 ? traffic_seconds(s, collective, bytes, group) : 0;
 }
 
 // Gradients of one chunk: bytes over buckets, each a collective.

@@ -46,6 +46,7 @@ bool unpriced(Knob knob) {
 void set_collectives(DeterminismCost& cost, const Mode& mode, const DeterminismRanges& ranges,
                      double uniform) {
   cost.algorithms = pinned(mode);
+  cost.collective_order = mode.knobs.collectives;
   cost.waits = true;
   if (mode.knobs.collectives == Order::invariant)
     cost.reduction_bytes_ratio = value_of(ranges.invariant_reduction, uniform);

@@ -28,6 +28,7 @@ struct DeterminismCost {
   // Under which order a table of measured times is asked; what it has replaces the factor.
   Order gemm_order = Order::arrival;
   Order attention_order = Order::arrival;
+  Order collective_order = Order::arrival;
   double digest_bytes = 0;  // read per parameter and step
   AlgorithmSet algorithms = AlgorithmSet::all();
 };

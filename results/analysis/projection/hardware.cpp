@@ -33,6 +33,7 @@ constexpr EfficiencyKey kEfficiencyKeys[] = {
     {"kernel_seconds", &Efficiency::kernel_seconds},
     {"tensor_overlap_ratio", &Efficiency::tensor_overlap_ratio},
     {"interference_ratio", &Efficiency::interference_ratio},
+    {"collective_seconds", &Efficiency::collective_seconds},
     {"step_seconds", &Efficiency::step_seconds}};
 
 constexpr NumberRange kPositive{.low = 0, .low_open = true};

@@ -33,6 +33,7 @@ struct Efficiency {
   double tensor_overlap_ratio =
       0.6;  // of the products beside it, what hides tensor-parallel traffic
   double interference_ratio = 0.02;  // what hidden traffic slows the products it hides behind
+  double collective_seconds = 0;     // of each collective, beside its protocol's own latency
   double step_seconds = 0.02;        // host work of a step that nothing hides
   double rank_cv =
       0.01;  // how much devices of one kind differ, for as long as they run: standard deviation of their speed

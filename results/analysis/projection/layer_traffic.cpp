@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "results/analysis/projection/traffic_cost.h"
+
 namespace dettax {
 
 TensorTraffic tensor_traffic(const Situation& s) {
@@ -12,7 +14,7 @@ TensorTraffic tensor_traffic(const Situation& s) {
       element_bytes(s.plan.precision) * s.plan.tokens() * static_cast<double>(s.plan.model.width);
   const GroupShape group = group_shape(s.machine, tp, 1);
   const auto once = [&](CollectiveKind collective) {
-    return collective_seconds(s.machine, collective, bytes, group, s.determinism.algorithms);
+    return traffic_seconds(s, collective, bytes, group);
   };
   if (!s.plan.layout.sequence_parallel) {
     const double reduce = 2 * once(CollectiveKind::all_reduce);
@@ -31,8 +33,8 @@ double context_traffic(const Situation& s) {
   const double bytes = element_bytes(s.plan.precision) * s.plan.tokens() * 2 * kv *
                        static_cast<double>(m.head_width);
   const GroupShape group = group_shape(s.machine, cp, s.plan.layout.tp);
-  return static_cast<double>(cp - 1) * collective_seconds(s.machine, CollectiveKind::point_to_point,
-                                                          bytes, group, s.determinism.algorithms);
+  return static_cast<double>(cp - 1) *
+         traffic_seconds(s, CollectiveKind::point_to_point, bytes, group);
 }
 
 double expert_traffic(const Situation& s) {
@@ -46,12 +48,9 @@ double expert_traffic(const Situation& s) {
   const double reached = domains * (1 - std::pow(1 - 1 / domains, copies));
   const double width = static_cast<double>(s.plan.model.width);
   const double near = element_bytes(s.plan.precision) * rows * copies * width;
-  if (domains == 1)
-    return 2 * collective_seconds(s.machine, CollectiveKind::all_to_all, near, group,
-                                  s.determinism.algorithms);
+  if (domains == 1) return 2 * traffic_seconds(s, CollectiveKind::all_to_all, near, group);
   const double far = element_bytes(s.plan.precision) * rows * reached * width;
-  return 2 * collective_seconds(s.machine, CollectiveKind::all_to_all, far, group,
-                                s.determinism.algorithms);
+  return 2 * traffic_seconds(s, CollectiveKind::all_to_all, far, group);
 }
 
 double exposed_traffic(const Situation& s, double traffic, double work) {

@@ -38,12 +38,11 @@ std::optional<double> OpCost::measured(const char* op, Order order, double work,
   if (situation_.table == nullptr) return std::nullopt;
   const OpTable& table = *situation_.table;
   const char* precision = to_string(precision_);
-  const char* word = order == Order::arrival   ? "fast"
-                     : order == Order::ordered ? "ordered"
-                                               : "invariant";
-  if (const auto own = table.seconds(op, precision, word, work)) return own;
+  // Without a reading of the fast variant its own would be compared with a formula.
   const auto fast = table.seconds(op, precision, "fast", work);
-  return fast ? std::optional(*fast * factor) : std::nullopt;
+  if (!fast) return std::nullopt;
+  if (const auto own = table.seconds(op, precision, order_word(order), work)) return own;
+  return *fast * factor;
 }
 
 double OpCost::roofline(double m, double n, double k, bool narrow) const {

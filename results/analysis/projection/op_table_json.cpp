@@ -1,4 +1,5 @@
 #include <charconv>
+#include <cmath>
 #include <fstream>
 #include <optional>
 #include <string>
@@ -16,6 +17,7 @@ namespace {
 // Order of summation by the variant's name in the kernel suites.
 std::string mode_of(const std::string& variant) {
   if (variant.starts_with("arrival") || variant == "dynamic") return "fast";
+  if (variant == "generic") return "generic";
   return variant == "invariant" ? "invariant" : "ordered";
 }
 
@@ -50,20 +52,64 @@ void add_linear(OpTable& table, const std::vector<std::string>& parts, double se
   if (parts[2] == "static") table.add(op, "fp32", "fast", work, seconds);
 }
 
-// <op>/<shape>[/<variant>] with a rate as a counter: the work is rate times time.
-void add_operation(OpTable& table, const std::vector<std::string>& parts, const nlohmann::json& run,
+// <collective>/<algorithm>/<order>/ranks:.../bytes:... between threads of one machine. Of the algorithms the one that training takes unless
+// told otherwise; others would be compared with an order of arrival that only this one has.
+void add_collective(OpTable& table, const std::vector<std::string>& parts, double seconds) {
+  const auto ranks = named_number(parts, "ranks");
+  const auto bytes = named_number(parts, "bytes");
+  if (parts.size() < 3 || !ranks || !bytes || parts[1] != "direct") return;
+  const auto count = static_cast<int64_t>(*ranks);
+  table.add_collective(parts[0], mode_of(parts[2]), {count, count}, *bytes, seconds);
+}
+
+// What a name's benchmark counts; 0 where it counts nothing of the kind.
+struct Rates {
+  double flops = 0, bytes = 0;
+};
+
+// <op>[/<variant>] with a rate: the work is rate times time. Where a shape stands between them, it says nothing that the rate does not.
+void add_operation(OpTable& table, const std::vector<std::string>& parts, const Rates& rates,
                    double seconds) {
-  const bool attention = parts[0].starts_with("attention_");
-  const bool element_wise = parts[0] == "add" || parts[0] == "copy" || parts[0] == "swiglu_forward";
-  const char* rate = attention ? "flops_per_second" : "bytes_per_second";
-  if ((!attention && !element_wise) || !run.contains(rate)) return;
-  const std::string mode = parts.size() > 2 ? mode_of(parts[2]) : "fast";
-  const double work = run.at(rate).get<double>() * seconds;
-  const std::string op = attention ? parts[0] : "elementwise";
-  table.add(op, "fp32", mode, work, seconds);
+  const std::string& op = parts[0];
+  const bool attention = op.starts_with("attention_");
+  const bool element_wise = op == "add" || op == "copy" || op == "swiglu_forward";
+  const bool varied = op == "embedding_backward" || op.ends_with("norm_backward") ||
+                      op == "expert_unpermute" || op == "expert_linear_backward_weight";
+  if (!attention && !element_wise && !varied) return;
+  const double rate = attention ? rates.flops : rates.bytes;
+  if (!(rate > 0)) return;
+  const std::string& last = parts.back();
+  const bool named = parts.size() > 1 && (last.starts_with("arrival") || last == "ordered" ||
+                                          last == "invariant" || last == "generic");
+  const double work = rate * seconds;
+  table.add(element_wise ? "elementwise" : op, "fp32", named ? mode_of(last) : "fast",
+            varied ? std::round(work) : work, seconds);
+}
+
+void add_reading(OpTable& table, const std::vector<std::string>& parts, const Rates& rates,
+                 double seconds) {
+  if (parts[0] == "linear") return add_linear(table, parts, seconds);
+  if (is_collective(parts[0])) return add_collective(table, parts, seconds);
+  add_operation(table, parts, rates, seconds);
 }
 
 }  // namespace
+
+OpTable OpTable::of_records(const std::vector<Record>& records, const std::string& source) {
+  OpTable table;
+  for (const Record& record : records) {
+    if (!record.kernels) continue;
+    for (const KernelTime& kernel : record.kernels->kernels) {
+      if (kernel.seconds > 0)
+        add_reading(table, split(kernel.name, '/'),
+                    {kernel.flops_per_second, kernel.bytes_per_second}, kernel.seconds);
+    }
+  }
+  if (table.empty())
+    throw Error(ErrorKind::config,
+                source + ": holds no kernels measured alone; dettax run --kernels measures them");
+  return table;
+}
 
 OpTable OpTable::read_benchmark_json(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -81,11 +127,9 @@ OpTable OpTable::read_benchmark_json(const std::string& path) {
         parts.pop_back();
       const double seconds =
           run.at("real_time").get<double>() * seconds_per(run.at("time_unit").get<std::string>());
-      if (parts[0] == "linear") {
-        add_linear(table, parts, seconds);
-      } else {
-        add_operation(table, parts, run, seconds);
-      }
+      add_reading(table, parts,
+                  {run.value("flops_per_second", 0.0), run.value("bytes_per_second", 0.0)},
+                  seconds);
     }
   } catch (const nlohmann::json::exception& error) {
     throw Error(ErrorKind::config,

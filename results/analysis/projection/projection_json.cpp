@@ -61,6 +61,8 @@ Json group_json(const GroupError& group) {
           {"median_absolute_error_ratio", group.median_absolute},
           {"bias_ratio", group.bias},
           {"system_took_part_in_fit", group.system_fitted},
+          {"limit_ratio", group.limit()},
+          {"within_limit", group.within_limit()},
           {"worst", row_json(group.worst)}};
 }
 

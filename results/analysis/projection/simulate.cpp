@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "harness/base/error.h"
+#include "results/analysis/projection/traffic_cost.h"
 
 namespace dettax {
 namespace {
@@ -24,8 +25,7 @@ double send_seconds(const Situation& s) {
   const double bytes = element_bytes(s.plan.precision) * s.plan.tokens() *
                        static_cast<double>(s.plan.model.width) / cut;
   const GroupShape group = group_shape(s.machine, 2, s.plan.ranks() / l.pp);
-  return collective_seconds(s.machine, CollectiveKind::point_to_point, bytes, group,
-                            s.determinism.algorithms);
+  return traffic_seconds(s, CollectiveKind::point_to_point, bytes, group);
 }
 
 Prepared prepare(const Situation& s) {
@@ -45,7 +45,10 @@ Projection one_step(const Situation& s, const Prepared& p, std::span<const doubl
   const PipelineTimes times = run_pipeline(p.schedule, {p.passes, p.send_seconds, hidden, factors});
   const DataTimes data = data_times(s, p.schedule, p.traffic, p.passes, times);
   Projection step;
-  for (const StageTimes& stage : times.stages) step.compute = std::max(step.compute, stage.busy);
+  for (const StageTimes& stage : times.stages) {
+    step.compute = std::max(step.compute, stage.busy);
+    step.mean_stage_compute += stage.busy / static_cast<double>(times.stages.size());
+  }
   // ZBV lets stages start their next step on their own; a norm over all gradients before the optimizer makes them meet.
   step.bubble = times.makespan - step.compute;
   step.gather_wait = data.wait;

@@ -14,10 +14,11 @@ struct Projection {
   double step_seconds = 0;
   double step_deviation = 0;  // of single steps, standard
   // What the step is made of, in the order of time; they add up to step_seconds.
-  double gather_wait = 0;  // weights that had not arrived
-  double compute = 0;      // of the busiest stage, with the traffic its passes expose
-  double bubble = 0;       // the rest of the pipeline's time
-  double reduce_tail = 0;  // gradients behind the last backward pass
+  double gather_wait = 0;         // weights that had not arrived
+  double compute = 0;             // of the busiest stage, with the traffic its passes expose
+  double mean_stage_compute = 0;  // likewise, mean over stages; no part of the sum
+  double bubble = 0;              // the rest of the pipeline's time
+  double reduce_tail = 0;         // gradients behind the last backward pass
   double optimizer = 0;
   double host = 0;
   double slowest_rank = 0;  // devices differ, and all wait for the slowest

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "results/analysis/projection/measured_factors.h"
+
 namespace dettax {
 namespace {
 
@@ -22,6 +24,8 @@ class Projector {
   DeterminismCost cost(const FactorDraw& uniforms, const std::string& only = "") const {
     DeterminismCost c =
         determinism_cost(r_.mode, r_.fast, r_.machine.generation, r_.ranges, uniforms, only);
+    if (r_.table != nullptr)
+      use_measured_factors(c, *r_.table, r_.mode, r_.fast, r_.plan.model, r_.plan.precision, only);
     if (r_.lose_tensor_overlap && (only.empty() || only == kLostOverlap)) c.tensor_overlap = false;
     return c;
   }

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "results/analysis/projection/fit.h"
 #include "results/analysis/projection/simulate.h"
 
 namespace dettax {
@@ -59,6 +60,11 @@ GroupError summary(const std::string& name, const std::vector<const Judged*>& ju
 
 }  // namespace
 
+int Validation::within_limit() const {
+  return static_cast<int>(
+      std::ranges::count_if(groups, [](const GroupError& g) { return g.within_limit(); }));
+}
+
 Validation validate(const std::vector<PublishedRow>& rows, const Calibration& calibration) {
   Machines machines(calibration);
   Validation result;
@@ -85,6 +91,7 @@ Validation validate(const std::vector<PublishedRow>& rows, const Calibration& ca
     result.groups.back().system_fitted = fitted.contains(by_group[name].front()->row.system);
   }
   result.fitted = summary("systems that took part in the fit", of_fitted);
+  result.fitted.system_fitted = true;
   result.foreign = summary("systems that took no part", of_foreign);
   return result;
 }
@@ -172,35 +179,29 @@ class Fitting {
   }
 
   void search(bool experts) {
-    constexpr int kRounds = 100;
-    best_ = objective(fit_.calibration, experts);
-    double step = 0.3;
-    for (int round = 0; round < kRounds && step > 0.002; ++round) {
-      bool better = false;
-      for (const Parameter& p : kParameters) {
-        if (p.experts == experts) better = try_both_ways(p, step) || better;
-      }
-      if (!better) step /= 2;
+    std::vector<const Parameter*> parameters;
+    std::vector<double> start;
+    std::vector<FitRange> ranges;
+    for (const Parameter& p : kParameters) {
+      if (p.experts != experts) continue;
+      parameters.push_back(&p);
+      start.push_back(get(fit_.calibration, p));
+      ranges.push_back({p.low, p.high});
     }
-  }
-
-  bool try_both_ways(const Parameter& p, double step) {
-    for (const double factor : {1 + step, 1 / (1 + step)}) {
+    const auto with = [&](const std::vector<double>& values) {
       Calibration changed = fit_.calibration;
-      set(changed, p, get(fit_.calibration, p) * factor);
-      const double value = objective(changed, p.experts);
-      if (value >= best_) continue;
-      best_ = value;
-      fit_.calibration = changed;
-      return true;
-    }
-    return false;
+      for (size_t i = 0; i < values.size(); ++i) set(changed, *parameters[i], values[i]);
+      return changed;
+    };
+    const FitResult best = pattern_search(
+        std::move(start), ranges,
+        [&](const std::vector<double>& values) { return objective(with(values), experts); });
+    fit_.calibration = with(best.values);
   }
 
   Machines machines_;
   std::vector<const PublishedRow*> rows_;
   Fit fit_;
-  double best_ = 0;
 };
 
 }  // namespace

@@ -22,6 +22,9 @@ struct GroupError {
   double bias = 0;  // their mean
   Judged worst;
   bool system_fitted = false;  // rows of the same machine took part in the fit
+  // What the mean absolute error should stay under: 5 % where rows of the machine took part in the fit, else 10 %.
+  double limit() const { return system_fitted ? 0.05 : 0.10; }
+  bool within_limit() const { return mean_absolute <= limit(); }
 };
 
 struct Validation {
@@ -29,6 +32,7 @@ struct Validation {
   std::vector<Judged> calibration;  // listed, never judged
   std::vector<PublishedRow> left_out;
   std::vector<Judged> judged;
+  int within_limit() const;    // how many groups are
   GroupError fitted, foreign;  // over all groups whose system took part, and all others
 };
 
