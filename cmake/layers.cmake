@@ -36,7 +36,7 @@ endfunction()
 
 set(faults "")
 foreach(folder IN LISTS folders)
-  file(GLOB_RECURSE files RELATIVE ${ROOT} ${ROOT}/${folder}/*.h ${ROOT}/${folder}/*.cpp ${ROOT}/${folder}/*.cu)
+  file(GLOB_RECURSE files RELATIVE ${ROOT} ${ROOT}/${folder}/*.h ${ROOT}/${folder}/*.cpp ${ROOT}/${folder}/*.cu ${ROOT}/${folder}/*.cuh)
   foreach(file IN LISTS files)
     folder_of("${file}" own)
     if(NOT own STREQUAL folder)  # of a folder inside this one, with a line of its own

@@ -9,8 +9,9 @@
 
 namespace dettax {
 
-enum class DType { f32, i32 };
-inline size_t size_of(DType) { return 4; }
+// bf16 exists on CUDA devices alone: a CPU device computes what a narrow format would hold in f32 (Quantize).
+enum class DType { f32, i32, bf16 };
+inline size_t size_of(DType type) { return type == DType::bf16 ? 2 : 4; }
 
 // A dense, row-major view of device memory that somebody else owns. Up to four dimensions.
 struct Tensor {

@@ -10,15 +10,15 @@ namespace dettax {
 struct TokenPlaces {
   static constexpr int64_t kNext = -1;  // behind the first half
   int64_t first = 0, second = kNext;
-  int64_t position(int64_t row, int64_t rows) const {
+  constexpr int64_t position(int64_t row, int64_t rows) const {
     return second == kNext || row < rows / 2 ? first + row : second + row - rows / 2;
   }
   // Rows from this one on whose tokens are neighbours.
-  int64_t run(int64_t row, int64_t rows) const {
+  constexpr int64_t run(int64_t row, int64_t rows) const {
     return (second == kNext || row >= rows / 2 ? rows : rows / 2) - row;
   }
   // One more than the largest position.
-  int64_t end(int64_t rows) const {
+  constexpr int64_t end(int64_t rows) const {
     return rows == 0 ? 0 : 1 + std::max(position(rows / 2, rows), position(rows - 1, rows));
   }
 };
