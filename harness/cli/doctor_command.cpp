@@ -16,6 +16,7 @@
 #include "harness/cli/run_path.h"
 #include "harness/comm/mpi_session.h"
 #include "harness/device/cpu/gemm.h"
+#include "harness/device/cuda_presence.h"
 #include "harness/launch/launch_command.h"
 #include "harness/launch/machine.h"
 #include "harness/launch/memory.h"
@@ -147,20 +148,27 @@ Finding check_arithmetic() {
           "the compiler fused a multiply and an add by itself; build with -ffp-contract=off"};
 }
 
+Finding check_cuda() {
+  const CudaPresence cuda = find_cuda();
+  if (cuda.missing.empty()) return {"cuda", Health::fine, cuda.found};
+  return {"cuda", Health::missing,
+          fmt::format("{}{}{}; cases with backend cuda are refused", cuda.found,
+                      cuda.found.empty() ? "" : "; ", cuda.missing)};
+}
+
 std::vector<Finding> examine() {
   const Environment environment = collect_environment(gemm_target_name());
-  return {
-      check_build(environment),
-      check_cpu(environment),
-      check_memory(environment),
-      check_huge_pages(),
-      check_pressure(),
-      check_frequency(),
-      check_home(),
-      check_output(),
-      check_arithmetic(),
-      {"cuda", Health::missing, "this build has no CUDA part; cases with backend cuda are refused"},
-      check_launchers()};
+  return {check_build(environment),
+          check_cpu(environment),
+          check_memory(environment),
+          check_huge_pages(),
+          check_pressure(),
+          check_frequency(),
+          check_home(),
+          check_output(),
+          check_arithmetic(),
+          check_cuda(),
+          check_launchers()};
 }
 
 class DoctorCommand : public Command {

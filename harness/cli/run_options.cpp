@@ -29,6 +29,8 @@ constexpr CaseFlag kCaseFlags[] = {
     {"--seq-length", "N", "batch.sequence_length", "sequence length of every case, in tokens"},
     {"--seed", "N", "seed", "seed of every case"},
     {"--precision", "NAME", "precision", "precision of every case"},
+    {"--backend", "cpu|cuda", "backend",
+     "backend of every case; cuda asked for here and not there is an error, not a skipped case"},
 };
 
 Override parse_override(const std::string& text) {

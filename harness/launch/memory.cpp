@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "harness/base/format.h"
+#include "harness/device/cuda_presence.h"
 #include "harness/launch/rank_pool.h"
 #include "harness/plan/crowding.h"
 
@@ -39,6 +40,13 @@ int64_t control_group_available_bytes() {
   return std::max<int64_t>(0, limit - used);
 }
 
+std::optional<std::string> missing_backend(const Case& planned) {
+  if (planned.backend != Backend::cuda) return std::nullopt;
+  const std::string missing = find_cuda().missing;
+  if (missing.empty()) return std::nullopt;
+  return fmt::format("backend cuda is not available: {}; use backend: cpu", missing);
+}
+
 }  // namespace
 
 int64_t available_memory_bytes() {
@@ -58,6 +66,7 @@ int64_t case_memory_bytes(const Case& planned, const Suite& suite) {
 
 std::optional<std::string> case_refusal(const Case& planned, const Suite& suite,
                                         int64_t available_bytes) {
+  if (auto reason = missing_backend(planned)) return reason;
   const Case placed = on_its_node(planned, suite);
   if (auto reason = crowding(placed, available_cores())) return reason;
   if (auto reason = refusal(placed, suite.fast, available_bytes)) return reason;

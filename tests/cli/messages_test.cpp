@@ -267,8 +267,26 @@ TEST(Doctor, FindsThisBuildUsable) {
   const TemporaryFolder folder;
   const Outcome outcome = run_program(folder.path(), "doctor");
   EXPECT_EQ(outcome.exit_code, 0);
-  EXPECT_THAT(outcome.out, HasSubstr("no CUDA part"));
+  EXPECT_THAT(outcome.out, HasSubstr("cuda        "));
+  EXPECT_THAT(outcome.out, HasSubstr("; cases with backend cuda are refused"));
   EXPECT_THAT(outcome.out, ::testing::Not(HasSubstr("BROKEN")));
+}
+
+// Asked for on the command line it is an error, in a suite a skipped case.
+TEST(Backend, CudaThatIsNotThereIsNamedWithItsCode) {
+  const TemporaryFolder folder;
+  const Outcome asked = run_program(folder.path(), "run tiny --backend cuda --output-dir runs");
+  EXPECT_EQ(asked.exit_code, 4);
+  EXPECT_THAT(asked.err, HasSubstr("--backend cuda: "));
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / "runs"));
+  const Outcome skipped =
+      run_program(folder.path(), "run tiny -C cases.*.backend=cuda --output-dir runs");
+  EXPECT_EQ(skipped.exit_code, 77);
+  EXPECT_THAT(skipped.out + skipped.err, HasSubstr("backend cuda is not available: "));
+  const Outcome planned = run_program(folder.path(), "run tiny --backend cuda --dry-run");
+  EXPECT_EQ(planned.exit_code, 77);
+  EXPECT_THAT(planned.out, HasSubstr("refused: backend cuda is not available: "));
+  EXPECT_EQ(run_program(folder.path(), "run tiny --backend gpu").exit_code, 2);
 }
 
 TEST(Doctor, SaysWhatIsBroken) {
