@@ -45,6 +45,7 @@ void LedgerObserver::on_op(std::string_view path) {
 }
 
 void LedgerObserver::take_handed() {
+  if (!handed_) return;
   add(handed_->path, handed_->tensor, device_.fingerprint(handed_->value, handed_->first_index));
   handed_.reset();
 }
@@ -77,18 +78,18 @@ void LedgerObserver::end_step() {
 void record_ledger(TrainStep& step, Device& device, uint64_t seed, int steps, LedgerDepth depth,
                    const LedgerObserver::Sink& sink, const std::function<StepResult()>& run_step) {
   step.reset(seed);
-  continue_ledger(step, device, 0, steps, depth, sink, run_step);
+  continue_ledger(step, device, {0, steps, depth}, sink, run_step);
 }
 
-void continue_ledger(TrainStep& step, Device& device, int from, int steps, LedgerDepth depth,
+void continue_ledger(TrainStep& step, Device& device, const LedgerSteps& steps,
                      const LedgerObserver::Sink& sink,
                      const std::function<StepResult()>& run_step) {
-  LedgerObserver observer(device, depth, sink);
+  LedgerObserver observer(device, steps.depth, sink);
   const Observed observed(step, observer);
-  observer.begin_step(from - 1);
+  observer.begin_step(steps.from - 1);
   add_state(step, observer);
   observer.end_step();
-  for (int i = from; i < steps; ++i) {
+  for (int i = steps.from; i < steps.end; ++i) {
     observer.begin_step(i);
     const StepResult result = run_step ? run_step() : step.step();
     observer.add("result", "loss", of_scalar(result.loss));

@@ -101,8 +101,13 @@ class LedgerObserver : public StepObserver {
 void record_ledger(TrainStep& step, Device& device, uint64_t seed, int steps, LedgerDepth depth,
                    const LedgerObserver::Sink& sink,
                    const std::function<StepResult()>& run_step = {});
-// From where the training step stands, `from` steps done: the state as that of step from - 1, then steps [from, steps).
-void continue_ledger(TrainStep& step, Device& device, int from, int steps, LedgerDepth depth,
+// Steps [from, end).
+struct LedgerSteps {
+  int from = 0, end = 0;
+  LedgerDepth depth = LedgerDepth::op;
+};
+// The same from where the training step stands, which has done `from` steps: the state as that of step from - 1, then the steps.
+void continue_ledger(TrainStep& step, Device& device, const LedgerSteps& steps,
                      const LedgerObserver::Sink& sink,
                      const std::function<StepResult()>& run_step = {});
 // The same as record_ledger into memory, op by op.

@@ -5,6 +5,7 @@
 #include "harness/base/error.h"
 #include "harness/train/checkpoint.h"
 #include "harness/train/checkpoint_manifest.h"
+#include "harness/train/rank_states.h"
 
 namespace dettax {
 namespace {

@@ -21,7 +21,6 @@
 #include "harness/launch/protocol.h"
 #include "harness/launch/rank_pool.h"
 #include "harness/train/checkpoint.h"
-#include "harness/train/checkpoint_manifest.h"
 #include "harness/train/rank_states.h"
 #include "profiles/export/chrome_export.h"
 #include "results/environment.h"
@@ -304,10 +303,11 @@ void run_rank(RankContext& context, const request::WriteLedger& ledger,
   const auto save_if_due = [&] {
     if (saver && context.train->steps_done() == use.save_at) saver->schedule(*context.train);
   };
-  continue_ledger(*context.train, *context.device, use.from, ledger.steps, ledger.depth, sink, [&] {
-    save_if_due();
-    return step_with_faults(context, FaultInjector::Steps::ledger);
-  });
+  continue_ledger(*context.train, *context.device, {use.from, ledger.steps, ledger.depth}, sink,
+                  [&] {
+                    save_if_due();
+                    return step_with_faults(context, FaultInjector::Steps::ledger);
+                  });
   save_if_due();
   if (saver) saver->finish();
 }

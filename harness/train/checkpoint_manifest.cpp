@@ -4,7 +4,9 @@
 #include <array>
 #include <fstream>
 #include <map>
+#include <set>
 #include <sstream>
+#include <tuple>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -122,11 +124,9 @@ CheckpointManifest manifest_from(const json& value) {
 }  // namespace
 
 bool SavedTensor::copies_differ() const {
-  for (size_t i = 0; i < parts.size(); ++i) {
-    for (size_t j = 0; j < i; ++j)
-      if (parts[i].range == parts[j].range) return true;
-  }
-  return false;
+  std::set<StateRange> ranges;
+  return !std::ranges::all_of(
+      parts, [&](const SavedPart& part) { return ranges.insert(part.range).second; });
 }
 
 Fingerprint SavedTensor::fingerprint() const {
@@ -152,19 +152,17 @@ std::string saved_file_name(int rank) { return fmt::format("rank_{:05}.safetenso
 std::vector<SavedTensor> merge_states(const std::vector<std::vector<StateEntry>>& ranks) {
   std::vector<SavedTensor> merged;
   std::map<std::string, size_t> places;
+  std::map<std::tuple<size_t, StateRange, uint64_t, uint64_t>, size_t> parts_at;
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     for (const StateEntry& entry : ranks[rank]) {
       const auto [place, is_new] = places.try_emplace(entry.name, merged.size());
       if (is_new) merged.push_back({entry.item, entry.name, entry.type, {}});
       auto& parts = merged[place->second].parts;
-      const auto same = std::ranges::find_if(parts, [&](const SavedPart& part) {
-        return part.range == entry.range && part.fingerprint == entry.fingerprint;
-      });
-      if (same == parts.end()) {
-        parts.push_back({entry.range, entry.fingerprint, entry.value, {static_cast<int>(rank)}});
-      } else {
-        same->holders.push_back(static_cast<int>(rank));
-      }
+      const auto [part, first] = parts_at.try_emplace(
+          {place->second, entry.range, entry.fingerprint.lane0, entry.fingerprint.lane1},
+          parts.size());
+      if (first) parts.push_back({entry.range, entry.fingerprint, entry.value, {}});
+      parts[part->second].holders.push_back(static_cast<int>(rank));
     }
   }
   return merged;
@@ -181,35 +179,6 @@ std::vector<std::vector<StateEntry>> states_of(const CheckpointManifest& manifes
     }
   }
   return ranks;
-}
-
-std::string encode_states(const std::vector<StateEntry>& entries) {
-  json list = json::array();
-  for (const StateEntry& entry : entries) {
-    json one = range_json(entry.range);
-    one["name"] = entry.name;
-    one["item"] = entry.item;
-    one["dtype"] = name_of(entry.type);
-    one["fingerprint"] = to_string(entry.fingerprint);
-    one["value"] = entry.value;
-    list.push_back(std::move(one));
-  }
-  return list.dump();
-}
-
-std::vector<StateEntry> decode_states(const std::string& text) {
-  std::vector<StateEntry> entries;
-  try {
-    for (const json& one : json::parse(text)) {
-      entries.push_back({one.at("item").get<std::string>(), one.at("name").get<std::string>(),
-                         type_named(one.at("dtype").get<std::string>()), range_from(one),
-                         parse_fingerprint(one.at("fingerprint").get<std::string>()),
-                         one.at("value").get<std::string>()});
-    }
-  } catch (const json::exception& error) {
-    throw Error(ErrorKind::config, std::string("a table of state is damaged: ") + error.what());
-  }
-  return entries;
 }
 
 std::string to_json(const CheckpointManifest& manifest) {

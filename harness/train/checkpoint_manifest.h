@@ -60,10 +60,6 @@ std::vector<SavedTensor> merge_states(const std::vector<std::vector<StateEntry>>
 // And back: what each rank held.
 std::vector<std::vector<StateEntry>> states_of(const CheckpointManifest& manifest);
 
-// A rank's table as text, to be sent, and back.
-std::string encode_states(const std::vector<StateEntry>& entries);
-std::vector<StateEntry> decode_states(const std::string& text);
-
 std::string to_json(const CheckpointManifest& manifest);
 // Error{config} in one line that names the file.
 CheckpointManifest read_manifest(const std::filesystem::path& checkpoint);

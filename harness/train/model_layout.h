@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -12,7 +13,7 @@ namespace dettax {
 // Rows [first, first + count) of a whole tensor.
 struct RowBlock {
   int64_t first = 0, count = 0;
-  friend bool operator==(const RowBlock&, const RowBlock&) = default;
+  friend auto operator<=>(const RowBlock&, const RowBlock&) = default;
 };
 
 // One trainable tensor, or the part of it that a rank holds: some blocks of its rows, and of each row columns from first_column on.

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "harness/train/checkpoint_manifest.h"
-
 namespace dettax {
 
 std::vector<std::string> gather_texts(Communicator& ranks, const std::string& own) {

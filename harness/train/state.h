@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -37,7 +38,7 @@ struct StateRange {
   int64_t first = 0, count = 1;
 
   bool whole() const { return count == whole_rows * whole_columns; }
-  friend bool operator==(const StateRange&, const StateRange&) = default;
+  friend auto operator<=>(const StateRange&, const StateRange&) = default;
 };
 
 // A rank's part of one tensor of state, where it lies: to be read and written in place between steps.
