@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,13 @@ class Buffer {
   std::function<void(void*, size_t)> release_;
 };
 
+// Elements that fingerprint() takes, or with a stride rows that fingerprint_rows() takes.
+struct FingerprintPart {
+  Tensor tensor;
+  uint64_t first_index = 0;
+  uint64_t row_stride = 0;  // 0: the elements follow each other in the whole tensor too
+};
+
 // One accelerator, or one rank's share of a CPU. Not shared between ranks; its calls come from one host thread. Calls are issued in
 // program order and may complete later; synchronize() waits for all of them.
 class Device {
@@ -55,6 +63,16 @@ class Device {
   // The same where rows lie `stride` elements apart in the whole tensor: row r begins at first_index + r * stride.
   virtual Fingerprint fingerprint_rows(const Tensor& tensor, uint64_t first_index,
                                        uint64_t stride) = 0;
+  // Of many parts at once, index as in `parts`: cheaper than one by one where most are small.
+  virtual std::vector<Fingerprint> fingerprints(std::span<const FingerprintPart> parts) {
+    std::vector<Fingerprint> out;
+    out.reserve(parts.size());
+    for (const FingerprintPart& part : parts)
+      out.push_back(part.row_stride == 0
+                        ? fingerprint(part.tensor, part.first_index)
+                        : fingerprint_rows(part.tensor, part.first_index, part.row_stride));
+    return out;
+  }
   // True if every element of an f32 tensor is finite.
   virtual bool all_finite(const Tensor& tensor) = 0;
   virtual void synchronize() = 0;

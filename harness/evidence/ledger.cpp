@@ -37,11 +37,23 @@ std::string_view layer_of(std::string_view path) {
   return layer == path.npos ? path : path.substr(0, path.find('/', layer + 1));
 }
 
+// An op that computes nothing: what it shows stays as it is until the next begins.
+bool only_shows(std::string_view path) { return path.ends_with("reduce/gradients"); }
+
 }  // namespace
 
 // A path without outputs leaves no entry: what counts is what came out.
 void LedgerObserver::on_op(std::string_view path) {
+  take_shown();
   if (handed_ && layer_of(path) != handed_->layer) take_handed();
+}
+
+void LedgerObserver::take_shown() {
+  if (shown_.empty()) return;
+  const std::vector<Fingerprint> values = device_.fingerprints(shown_);
+  for (size_t i = 0; i < values.size(); ++i) columns_.values[shown_places_[i]] = values[i];
+  shown_.clear();
+  shown_places_.clear();
 }
 
 void LedgerObserver::take_handed() {
@@ -52,7 +64,11 @@ void LedgerObserver::take_handed() {
 
 void LedgerObserver::on_tensor(std::string_view path, std::string_view tensor_name,
                                const Tensor& tensor, uint64_t first_index) {
-  if (depth_ == LedgerDepth::op || of_every_step(path, tensor_name)) {
+  if (only_shows(path)) {
+    shown_places_.push_back(columns_.size());
+    shown_.push_back({tensor, first_index, 0});
+    add(path, tensor_name, {});
+  } else if (depth_ == LedgerDepth::op || of_every_step(path, tensor_name)) {
     add(path, tensor_name, device_.fingerprint(tensor, first_index));
   } else if (depth_ == LedgerDepth::layer && !tensor_name.ends_with(".grad")) {
     handed_ = Handed{std::string(layer_of(path)), std::string(path), std::string(tensor_name),
@@ -71,6 +87,7 @@ void LedgerObserver::add(std::string_view path, std::string_view tensor_name,
 }
 
 void LedgerObserver::end_step() {
+  take_shown();
   sink_(step_, names_, columns_);
   columns_.clear();
 }

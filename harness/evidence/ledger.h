@@ -68,7 +68,11 @@ class LedgerObserver : public StepObserver {
 
   LedgerObserver(Device& device, LedgerDepth depth, Sink sink)
       : device_(device), depth_(depth), sink_(std::move(sink)) {}
-  void begin_step(int64_t step) { step_ = step; }
+  void begin_step(int64_t step) {
+    step_ = step;
+    shown_.clear();
+    shown_places_.clear();
+  }
   void on_op(std::string_view path) override;
   void on_tensor(std::string_view path, std::string_view tensor_name, const Tensor& tensor,
                  uint64_t first_index) override;
@@ -85,6 +89,7 @@ class LedgerObserver : public StepObserver {
     uint64_t first_index = 0;
   };
   void take_handed();
+  void take_shown();
 
   Device& device_;
   const LedgerDepth depth_;
@@ -93,6 +98,9 @@ class LedgerObserver : public StepObserver {
   LedgerNames names_;
   LedgerColumns columns_;
   std::optional<Handed> handed_;
+  // Of an op that only shows tensors: taken together when the next begins, each to its place.
+  std::vector<FingerprintPart> shown_;
+  std::vector<size_t> shown_places_;
 };
 
 // reset(seed), then `steps` steps under a LedgerObserver; state is fingerprinted at step -1 (after

@@ -1,7 +1,8 @@
 #pragma once
 
 #include <functional>
-#include <string_view>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "harness/base/fingerprint.h"
@@ -19,16 +20,21 @@ struct HeldPart {
 // Part of the whole parameter's fingerprint: parts of all ranks that hold distinct elements add up to it.
 Fingerprint fingerprint_part(Device& device, const ParameterSpec& spec, const HeldPart& part);
 
-// One kind of state (weights, a moment) of the whole model on every rank, by parameter in the order of `names`; all ranks of a replica
-// call it at once, and all replicas where they share it. A parameter that every tensor rank has whole is the caller's own, so that
-// copies that have come to differ show.
+// How a kind of state (weights, a moment) is held.
 struct StateShards {
   const ModelLayout& layout;              // what the rank holds
   const std::vector<std::string>& names;  // of the whole model
   const Mesh& mesh;
   bool over_replicas;  // each holds some elements only
 };
-std::vector<Fingerprint> fingerprint_state(const StateShards& shards, Device& device,
-                                           const std::function<HeldPart(int parameter)>& part_of);
+struct StateKind {
+  StateShards shards;
+  std::function<HeldPart(int parameter)> part_of;
+};
+// Each kind of the whole model on every rank, by parameter in the order of `names`, all in one pass; all ranks of a replica call it at
+// once, and all replicas where they share it. A parameter that every tensor rank has whole is the caller's own, so that copies that
+// have come to differ show.
+std::vector<std::vector<Fingerprint>> fingerprint_state(std::span<const StateKind> kinds,
+                                                        Device& device);
 
 }  // namespace dettax

@@ -1,6 +1,7 @@
 #include "harness/train/train_step.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
 #include <utility>
@@ -296,18 +297,22 @@ int64_t TrainStep::ops_issued() const { return impl_->probe.issued(); }
 
 void TrainStep::fingerprint(const FingerprintSink& sink) const {
   const ParameterStore& store = impl_->parameters;
-  const auto all = [&](const char* suffix, bool sharded,
-                       Tensor (ParameterStore::*tensor)(int) const) {
-    const StateShards shards{impl_->layout, impl_->names, impl_->mesh, sharded};
-    const auto values = fingerprint_state(shards, impl_->device, [&](int p) {
-      return HeldPart{(store.*tensor)(p), sharded ? store.owned(p).first : 0};
-    });
-    for (size_t p = 0; p < values.size(); ++p) sink(impl_->names[p] + suffix, values[p]);
+  const auto kind = [&](bool sharded, Tensor (ParameterStore::*tensor)(int) const) {
+    return StateKind{{impl_->layout, impl_->names, impl_->mesh, sharded},
+                     [&store, sharded, tensor](int p) {
+                       return HeldPart{(store.*tensor)(p), sharded ? store.owned(p).first : 0};
+                     }};
   };
   const bool sharded = store.weights_sharded();
-  all("", sharded, sharded ? &ParameterStore::owned_value : &ParameterStore::value);
-  all(".first_moment", store.sharded(), &ParameterStore::first_moment);
-  all(".second_moment", store.sharded(), &ParameterStore::second_moment);
+  const std::array kinds{
+      kind(sharded, sharded ? &ParameterStore::owned_value : &ParameterStore::value),
+      kind(store.sharded(), &ParameterStore::first_moment),
+      kind(store.sharded(), &ParameterStore::second_moment)};
+  const auto values = fingerprint_state(kinds, impl_->device);
+  for (size_t k = 0; k < kinds.size(); ++k) {
+    const char* suffix = std::array{"", ".first_moment", ".second_moment"}.at(k);
+    for (size_t p = 0; p < values[k].size(); ++p) sink(impl_->names[p] + suffix, values[k][p]);
+  }
   // Dropout masks and samples follow from these two alone.
   sink("random.seed", dettax::fingerprint(&impl_->context.seed, 1, sizeof(uint64_t)));
   const PrecisionRecipe& recipe = impl_->operands.recipe();

@@ -45,13 +45,6 @@ class GoldenFile : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
-// dettax's own bits, whatever the machine's vector width: a change of them is meant or a fault.
-TEST_F(GoldenFile, OfTheRepositoryIsRepeatedToTheBit) {
-  const Outcome outcome = run_program(folder_.path(), "verify --golden " + kGolden);
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
-  EXPECT_THAT(outcome.out, HasSubstr("equal: 1032 fingerprints of 2 steps on 2 ranks"));
-}
-
 TEST_F(GoldenFile, TellsANumericChangeFromDrift) {
   Ledger changed = golden();
   const Outcome base = verify(changed);

@@ -52,6 +52,42 @@ TEST(CpuDevice, FingerprintIsThatOfTheBitsWhateverTheThreads) {
   EXPECT_FALSE(make_cpu_device(2, false)->fingerprint(tensor, 123) == right);
 }
 
+// Parts of many sizes, some of them rows of a wider tensor, one empty.
+std::vector<FingerprintPart> many_parts(std::vector<float>& values) {
+  std::vector<FingerprintPart> parts;
+  int64_t at = 0;
+  for (const int64_t count : {1, 70'000, 0, 63, 65, 100'000, 17}) {
+    parts.push_back({make_tensor(values.data() + at, DType::f32, {count}), 5, 0});
+    at += count;
+  }
+  parts.push_back({make_tensor(values.data() + at, DType::f32, {333, 300}), 7, 1000});
+  return parts;
+}
+
+TEST(CpuDevice, FingerprintsOfManyPartsAreThoseOfEach) {
+  std::vector<float> values(300'001);
+  std::iota(values.begin(), values.end(), -7.5f);
+  const auto parts = many_parts(values);
+  for (int threads : {1, 2, 3, 7}) {
+    const auto device = make_cpu_device(threads, false);
+    const std::vector<Fingerprint> found = device->fingerprints(parts);
+    ASSERT_EQ(found.size(), parts.size());
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const FingerprintPart& part = parts[i];
+      EXPECT_EQ(found[i],
+                part.row_stride == 0
+                    ? device->fingerprint(part.tensor, part.first_index)
+                    : device->fingerprint_rows(part.tensor, part.first_index, part.row_stride))
+          << "part " << i << " on " << threads << " threads";
+    }
+    EXPECT_TRUE(device->fingerprints({}).empty());
+  }
+  const std::vector<Fingerprint> before = make_cpu_device(2, false)->fingerprints(parts);
+  values[70'000] += 1;
+  const std::vector<Fingerprint> after = make_cpu_device(2, false)->fingerprints(parts);
+  for (size_t i = 0; i < parts.size(); ++i) EXPECT_EQ(before[i] == after[i], i != 1) << i;
+}
+
 TEST(CpuDevice, FingerprintsOfColumnsAddUpToThatOfTheMatrix) {
   constexpr int64_t kRows = 3000, kColumns = 100, kLeft = 37;
   std::vector<float> matrix(kRows * kColumns), left, right;

@@ -8,6 +8,7 @@
 
 #include "harness/base/error.h"
 #include "harness/device/cpu/cpu_ops.h"
+#include "harness/device/cpu/fingerprint_parts.h"
 #include "harness/device/cpu/gemm.h"
 #include "harness/device/cpu/jitter.h"
 #include "harness/device/cpu/memory.h"
@@ -94,6 +95,11 @@ class CpuDevice final : public Device {
       }
     });
     return sum(parts);
+  }
+
+  std::vector<Fingerprint> fingerprints(std::span<const FingerprintPart> parts) override {
+    const Calm calm(team_, jitter_seed_);
+    return fingerprint_parts(team_, parts);
   }
 
   bool all_finite(const Tensor& tensor) override {
