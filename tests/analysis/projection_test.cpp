@@ -163,6 +163,21 @@ TEST(Simulation, WithoutNoiseTheSampledStepIsTheMean) {
   }
 }
 
+TEST(Simulation, ProductsThatAreComputedAgainTakeTheirShare) {
+  const Hardware machine = load_hardware("h100");
+  TrainingPlan plan = plan_of("llama3-8b", "dp8", 8, 8192);
+  const double none = seconds(machine, plan);
+  plan.software.recomputed_products_ratio = 0.5;
+  const double half = seconds(machine, plan);
+  plan.software.recomputed_products_ratio = 1;
+  const double all = seconds(machine, plan);
+  plan.software.recomputed_products_ratio = 0;
+  plan.layout.recompute = Recompute::full;
+  EXPECT_GT(half, 1.05 * none);
+  EXPECT_GT(all, half);
+  EXPECT_LT(all, seconds(machine, plan)) << "attention is kept";
+}
+
 TEST(Simulation, SlowHostsMakeStepsLonger) {
   const Hardware machine = load_hardware("h100");
   StepJitter slow;

@@ -229,6 +229,8 @@ LayerTimes with_traffic(const Situation& s, const Sums& w, bool moe_layer) {
   }
   // What is computed again.
   if (s.plan.layout.recompute == Recompute::full) t.backward_input += t.forward;
+  if (software.recomputed_products_ratio > 0)
+    t.backward_input += software.recomputed_products_ratio * w.forward_products + w.forward_other;
   const bool flash = software.attention == AttentionKind::flash;
   if (s.plan.layout.recompute == Recompute::selective && !flash)
     t.backward_input += w.attention_forward;

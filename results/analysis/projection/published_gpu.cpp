@@ -166,6 +166,8 @@ std::vector<PublishedRow> torchtitan() {
     l.sequence_parallel = l.tp > 1;
     l.recompute = csv.text(i, "recompute") == "full" ? Recompute::full : Recompute::selective;
     r.plan.software = of_2025();
+    // pytorch/torchtitan's selective checkpointing by operation keeps every second product, attention and what was reduced.
+    if (l.recompute == Recompute::selective) r.plan.software.recomputed_products_ratio = 0.5;
     r.plan.software.gradient_bytes = 4;
     r.plan.software.fused_loss = false;
     r.plan.software.shard_ranks = shard * l.cp;

@@ -21,6 +21,9 @@ struct Software {
   bool data_overlap = true;
   bool send_overlap = true;
   bool fused_loss = true;
+  // Of a layer's products, what the backward pass computes again, and with it every pass that is not a product; 0: nothing beside what the
+  // layout says.
+  double recomputed_products_ratio = 0;
   double gradient_bytes = 4;   // of an element as it is reduced
   double parameter_bytes = 2;  // as it is gathered
   double bucket_bytes = 160e6;
