@@ -30,7 +30,7 @@ struct KernelPlace {
 // then not 0; check_faults makes an Error of it.
 class CudaKernels {
  public:
-  // `allocate` gives device memory, at multiples of 256 bytes.
+  // `allocate` gives device memory, at multiples of 256 bytes; freeing it must wait for kernels enqueued before, as cudaFree does.
   CudaKernels(const KernelPlace& place, std::function<Buffer(size_t)> allocate);
 
   void add_bias_residual(const AddBiasResidual& call);

@@ -17,7 +17,8 @@
 namespace dettax {
 
 inline constexpr int kThreads = 256;  // of a block, where nothing speaks for another number
-inline constexpr size_t kSharedLimit = size_t{227} << 10;
+// Dynamic shared memory that a block can have: 227 KiB from compute capability 9.0 on, less what kernels declare themselves.
+inline constexpr size_t kSharedLimit = size_t{226} << 10;
 
 struct LaunchShape {
   int64_t blocks = 1;

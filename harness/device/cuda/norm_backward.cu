@@ -164,7 +164,7 @@ void CudaKernels::norm_backward(const NormBackward& call) {
   const size_t shared = static_cast<size_t>(2 * width) * sizeof(float);
   if (shared > kSharedLimit) {
     throw Error(ErrorKind::unsupported,
-                "the backward pass of a norm over rows of more than 29056 numbers is not "
+                "the backward pass of a norm over rows of more than 28928 numbers is not "
                 "implemented on CUDA");
   }
   float* dgamma = call.dgamma.f32();

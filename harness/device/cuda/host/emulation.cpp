@@ -1,7 +1,6 @@
 #include "harness/device/cuda/host/emulation.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -11,6 +10,7 @@
 #include "harness/base/error.h"
 #if defined(__SANITIZE_ADDRESS__)
 #include <pthread.h>
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 
@@ -152,6 +152,10 @@ void EmulatedDevice::run(int64_t blocks, int threads, size_t shared_bytes,
 }
 
 void EmulatedDevice::start_fibres(int threads) {
+#if defined(__SANITIZE_ADDRESS__)
+  if (abandoned_) __asan_unpoison_memory_region(stacks_.get(), kMaxThreads * kStackBytes);
+#endif
+  abandoned_ = true;
   fibres_.assign(static_cast<size_t>(threads), Fibre{});
   warps_.assign(static_cast<size_t>(threads / 32), Warp{});
   runnable_.resize(fibres_.size());
@@ -186,6 +190,7 @@ void EmulatedDevice::run_block(int64_t block, int threads, const std::function<v
                       stacks_.get() + static_cast<size_t>(next) * kStackBytes);
     if (!fault_.empty()) throw Error(ErrorKind::internal, fault_);
   }
+  abandoned_ = false;
 }
 
 void EmulatedDevice::wait(const Here& here) {
@@ -193,12 +198,11 @@ void EmulatedDevice::wait(const Here& here) {
   switches_->leave(false);
 }
 
-// Ends the kernel: the scheduler throws, since a fibre has no frame that would catch.
+// Ends the kernel: the scheduler throws, since a fibre has no frame that would catch. The fibre is never resumed.
 void EmulatedDevice::stop(const char* what, const Here& here) {
   fault_ = "kernel, block " + std::to_string(place_.block) + ", thread " +
            std::to_string(place_.thread) + ", " + line_of(here) + ": " + what;
-  switches_->leave(true);
-  std::abort();  // a fibre that stopped is never resumed
+  switches_->leave(false);
 }
 
 void EmulatedDevice::report_deadlock() {
@@ -212,7 +216,7 @@ void EmulatedDevice::report_deadlock() {
 
 void EmulatedDevice::barrier(const Here& here) {
   if (at_barrier_ > 0 && !same_line(barrier_, here)) {
-    stop("a barrier while others wait at another one", here);
+    return stop("a barrier while others wait at another one", here);
   }
   barrier_ = here;
   if (++at_barrier_ < place_.threads) return wait(here);

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <source_location>
+#include <string>
 #include <vector>
 
 // CUDA's words for device code, for a compiler that knows none of them: kernels run on the host, a block after the other, each thread
@@ -62,7 +63,7 @@ class EmulatedDevice {
   void start_fibres(int threads);
   int next_runnable();
   void wait(const Here& here);
-  [[noreturn]] void stop(const char* what, const Here& here);
+  void stop(const char* what, const Here& here);
   [[noreturn]] void report_deadlock();
 
   ThreadPlace place_;
@@ -78,6 +79,7 @@ class EmulatedDevice {
   int ended_ = 0, at_barrier_ = 0;
   Here barrier_;
   std::string fault_;
+  bool abandoned_ = false;  // fibres of the last kernel never came to their end
 };
 
 // Blocks and threads in the order of `seed` while it lives.
