@@ -206,10 +206,15 @@ TEST(RestartCheck, SaysWhatItIsBlindFor) {
   EXPECT_THAT(text_of(verdict), HasSubstr("would not have shown: "));
 }
 
+// Those of up to four ranks that lay state out in a way of their own; `dettax restart-check parallelism` tries all.
 TEST(RestartCheck, PassesOnTheLayoutsOfTheParallelismSuite) {
   const Suite suite = load_suite(DETTAX_SOURCE_DIR "/suites/parallelism.yaml");
   std::set<std::string> seen;
   for (Case planned : suite.cases) {
+    const Layout& layout = planned.layout;
+    if (layout.ranks() > 4 || layout.recompute != Recompute::none ||
+        layout.schedule == PipelineSchedule::gpipe)
+      continue;
     if (!seen.insert(to_string(planned.layout) + (planned.model.moe ? " experts" : "")).second)
       continue;
     Model& model = planned.model;  // its design at the least size
@@ -222,7 +227,7 @@ TEST(RestartCheck, PassesOnTheLayoutsOfTheParallelismSuite) {
     const RestartVerdict verdict = restart.verdict();
     EXPECT_EQ(verdict.code(), ExitCode::pass) << text_of(verdict);
   }
-  EXPECT_GT(seen.size(), 25U);
+  EXPECT_GT(seen.size(), 12U);
 }
 
 // Made tables: this trainer's streams are no rank's own.
