@@ -32,7 +32,8 @@ TEST(BadInput, IsOneLineThatSaysWhatWouldBeRight) {
   const std::vector<Message> table = {
       {"", 2,
        "dettax: which command? known: run, report, export, serve, push, compare, diff, bisect, "
-       "verify, accept, baseline, attribute, list, log, project, decide, doctor; see dettax --help\n"},
+       "verify, restart-check, accept, baseline, attribute, list, log, project, decide, doctor; "
+       "see dettax --help\n"},
       {"rnu", 2, "dettax: there is no command \"rnu\"; did you mean \"run\"?\n"},
       {"run", 2, "dettax: run: which suite? known: " + join(list_suites(), ", ") + "\n"},
       {"run tniy", 2, "dettax: suite \"tniy\" does not exist; did you mean \"tiny\"?\n"},

@@ -46,8 +46,7 @@ Fingerprint of_elements(const FingerprintPart& part, int64_t begin, int64_t end)
 
 std::vector<Fingerprint> fingerprint_parts(Team& team, std::span<const FingerprintPart> parts) {
   std::vector<int64_t> begins{0};  // of each part among the bytes of all
-  for (const FingerprintPart& part : parts)
-    begins.push_back(begins.back() + part.tensor.bytes());
+  for (const FingerprintPart& part : parts) begins.push_back(begins.back() + part.tensor.bytes());
   const int64_t total = begins.back();
   const int threads = total < kAloneBytes ? 1 : team.size();
   std::vector<std::vector<Fingerprint>> sums(static_cast<size_t>(threads),
