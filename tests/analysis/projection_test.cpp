@@ -354,6 +354,25 @@ TEST(OpTables, KernelBenchesAreReadAsTheyAreWritten) {
   EXPECT_THROW(OpTable::read(path), Error);
 }
 
+TEST(Plans, StepsTooLargeToCountAreRefusedWithTheLargestThatIsNot) {
+  const auto refusal = [](const std::string& layout_text, int64_t micro, int64_t global,
+                          int64_t length) {
+    TrainingPlan plan = plan_of("llama3-8b", layout_text, global, length);
+    plan.batch.micro = micro;
+    return plan_refusal(plan).value_or("accepted");
+  };
+  const int64_t huge = int64_t{1} << 62;
+  EXPECT_THAT(refusal("dp1000000.cp1000000", 1, 8, 8192), HasSubstr("at most 1000000 are"));
+  EXPECT_THAT(refusal("dp8", huge, huge, 8192), HasSubstr("at most 1000000 is"));
+  EXPECT_THAT(refusal("dp8", 1, huge, 8192), HasSubstr("at most 1000000000 is"));
+  EXPECT_THAT(refusal("dp8", 1, 8, huge), HasSubstr("at most 100000000 is"));
+  EXPECT_THAT(refusal("tp8.pp4.sp", 1, 1'000'000, 8192), HasSubstr("batch of up to 125000"));
+  EXPECT_EQ(refusal("tp8.pp4.sp", 1, 125'000, 8192), "accepted");
+  const TrainingPlan one = plan_of("llama3-8b", "dp1", 8, 8192);
+  EXPECT_THROW(on_ranks(one, int64_t{1} << 32), Error);
+  EXPECT_EQ(on_ranks(one, 1'000'000).ranks(), 1'000'000);
+}
+
 TEST(OpTables, RunsKernelsAreReadFromTheirRecords) {
   Record record = sample_record();
   record.kernels =

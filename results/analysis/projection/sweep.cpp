@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "harness/base/error.h"
+#include "results/analysis/projection/plan_limits.h"
 
 namespace dettax {
 namespace {
@@ -79,6 +80,9 @@ Sweep sweep_layouts(const Hardware& machine, const TrainingPlan& base, int most)
 }
 
 TrainingPlan on_ranks(const TrainingPlan& plan, int64_t ranks) {
+  if (ranks > kMostRanks)
+    throw Error(ErrorKind::usage,
+                fmt::format("{} GPUs: at most {} are projected", ranks, kMostRanks));
   const int64_t replica = plan.ranks() / plan.layout.dp;
   if (ranks < replica || ranks % replica != 0) {
     throw Error(ErrorKind::usage,

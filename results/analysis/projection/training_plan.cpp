@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "harness/base/error.h"
+#include "results/analysis/projection/plan_limits.h"
 
 namespace dettax {
 namespace {
@@ -14,6 +15,33 @@ using Reason = std::optional<std::string>;
 Reason uneven(const char* what, int64_t value, const char* axis, int64_t by) {
   if (by <= 1 || value % by == 0) return std::nullopt;
   return fmt::format("{} {} is not divisible by {} {}", what, value, axis, by);
+}
+
+// Before anything is multiplied in whole numbers.
+Reason too_large(const TrainingPlan& p) {
+  const Layout& l = p.layout;
+  const double ranks = double{1} * l.dp * l.tp * l.pp * l.cp;
+  if (ranks > static_cast<double>(kMostRanks))
+    return fmt::format("dp * tp * pp * cp are {:.0f} GPUs; at most {} are projected", ranks,
+                       kMostRanks);
+  const auto above = [](const char* what, int64_t value, int64_t most) -> Reason {
+    if (value <= most) return std::nullopt;
+    return fmt::format("{} {} is too large; at most {} is projected", what, value, most);
+  };
+  if (Reason reason = above("the micro-batch", p.batch.micro, kMostMicroBatch)) return reason;
+  if (Reason reason = above("the global batch", p.batch.global, kMostGlobalBatch)) return reason;
+  return above("the sequence length", p.batch.sequence_length, kMostSequence);
+}
+
+Reason too_many_passes(const TrainingPlan& p) {
+  const int64_t chunks = model_chunks(p);
+  const int64_t most = kMostPasses / (2 * chunks);
+  if (p.micro_batches() <= most) return std::nullopt;
+  return fmt::format(
+      "{} micro-batches through {} chunks of layers are {} passes, at most {} are simulated: a "
+      "global batch of up to {}",
+      p.micro_batches(), chunks, 2 * chunks * p.micro_batches(), kMostPasses,
+      most * p.batch.micro * p.layout.dp);
 }
 
 Reason uneven_tensor(const TrainingPlan& p) {
@@ -80,12 +108,14 @@ ScheduleRequest schedule_request(const TrainingPlan& plan) {
 }
 
 std::optional<std::string> plan_refusal(const TrainingPlan& p) {
+  if (Reason reason = too_large(p)) return reason;
   if (Reason reason = uneven_batch(p)) return reason;
   if (Reason reason = uneven_tensor(p)) return reason;
   if (Reason reason = uneven_experts(p)) return reason;
   if (model_chunks(p) > p.model.layers)
     return fmt::format("{} chunks of layers (pp * vp) are more than the {} layers of {}",
                        model_chunks(p), p.model.layers, p.model.name);
+  if (Reason reason = too_many_passes(p)) return reason;
   return unusable_schedule(p);
 }
 
