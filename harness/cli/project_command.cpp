@@ -1,8 +1,12 @@
 #include <charconv>
+#include <filesystem>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <ostream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -12,8 +16,10 @@
 #include "harness/cli/outlook_options.h"
 #include "harness/cli/project_text.h"
 #include "harness/cli/run_path.h"
+#include "harness/plan/catalog.h"
 #include "harness/plan/loaders.h"
 #include "harness/plan/suite.h"
+#include "results/analysis/projection/plan_limits.h"
 #include "results/analysis/projection/projection_json.h"
 #include "results/analysis/projection/sweep.h"
 #include "results/analysis/projection/tax.h"
@@ -29,13 +35,20 @@ Yaml from_flag(const std::string& flag, const std::string& value) {
   return node;
 }
 
-int64_t whole(const std::string& flag, const std::string& text, int64_t least) {
+int64_t whole(const std::string& flag, const std::string& text, int64_t least, int64_t most) {
   int64_t value = 0;
   const char* const end = text.data() + text.size();
   const auto [rest, fault] = std::from_chars(text.data(), end, value);
-  if (fault == std::errc() && rest == end && value >= least) return value;
+  if (fault == std::errc() && rest == end && value >= least && value <= most) return value;
   throw Error(ErrorKind::usage,
-              fmt::format("{}: \"{}\" is no whole number from {} on", flag, text, least));
+              fmt::format("{}: \"{}\" is no whole number from {} to {}", flag, text, least, most));
+}
+
+// What is asked for: one projection or several, or one of the flags that stand for something else.
+enum Task : unsigned { projects = 1, sweeps = 2, validates = 4, predicts = 8, calibrates = 16 };
+
+std::string text_or(const std::string& text, const char* otherwise) {
+  return text.empty() ? otherwise : text;
 }
 
 class ProjectCommand : public Command {
@@ -82,13 +95,8 @@ class ProjectCommand : public Command {
     declare_outlook_files(options, files_);
   }
   ExitCode run(const Streams& streams) override {
-    silent_ = checked_on_standard_output(files_, {{"--op-table", table_}});
-    if ((calibrate_ || validate_ || sweep_ || !predict_.empty()) && shows_outlook())
-      throw Error(ErrorKind::usage,
-                  "--html, --markdown, --openmetrics: are of projections; leave out --sweep, "
-                  "--validate, --predict and --calibrate");
-    if (predict_.empty() && !calibrate_on_.empty())
-      throw Error(ErrorKind::usage, "--calibrate-on: goes with --predict RUN");
+    refuse_unused();
+    silent_ = checked_on_standard_output(files_, inputs());
     if (calibrate_) return calibrate(streams);
     if (validate_) return run_validation(streams);
     if (!predict_.empty()) return run_prediction(streams);
@@ -96,7 +104,7 @@ class ProjectCommand : public Command {
       throw Error(ErrorKind::usage,
                   "project: which model? Such as dettax project llama3-70b --cluster h100 "
                   "--layout dp16.tp8.pp4.sp.zero1; or --validate");
-    const Hardware machine = load_hardware(cluster_.empty() ? "h100" : cluster_);
+    const Hardware machine = load_hardware(cluster());
     const TrainingPlan plan = read_plan();
     if (const auto reason = plan_refusal(plan)) throw Error(ErrorKind::config, *reason);
     if (sweep_) return run_sweep(streams, machine, plan);
@@ -106,6 +114,70 @@ class ProjectCommand : public Command {
  private:
   bool shows_outlook() const {
     return !files_.html.empty() || !files_.markdown.empty() || !files_.openmetrics.empty();
+  }
+
+  std::string cluster() const {
+    if (!cluster_.empty()) return cluster_;
+    return predict_.empty() ? "h100" : "local";
+  }
+
+  // With the flag that asks for it.
+  std::pair<Task, const char*> task() const {
+    std::vector<std::pair<Task, const char*>> asked;
+    if (calibrate_) asked.emplace_back(calibrates, "--calibrate");
+    if (validate_) asked.emplace_back(validates, "--validate");
+    if (!predict_.empty()) asked.emplace_back(predicts, "--predict");
+    if (sweep_) asked.emplace_back(sweeps, "--sweep");
+    if (asked.size() > 1)
+      throw Error(ErrorKind::usage, fmt::format("{}: does not go with {}; choose one",
+                                                asked[1].second, asked[0].second));
+    return asked.empty() ? std::pair{projects, "a projection"} : asked.front();
+  }
+
+  void refuse_unused() const {
+    const auto [task, asked] = this->task();
+    if (task != projects && shows_outlook())
+      throw Error(ErrorKind::usage,
+                  "--html, --markdown, --openmetrics: are of projections; leave out --sweep, "
+                  "--validate, --predict and --calibrate");
+    if (task != predicts && !calibrate_on_.empty())
+      throw Error(ErrorKind::usage, "--calibrate-on: goes with --predict RUN");
+    struct Given {
+      const char* flag;
+      bool given;
+      unsigned used_by;
+    };
+    // A sweep tries schedules and micro-batches itself, without a mode and without noise.
+    for (const Given& one : {Given{"MODEL", !model_.empty(), projects | sweeps},
+                             {"--cluster", !cluster_.empty(), projects | sweeps | predicts},
+                             {"--layout", !layout_.empty(), projects | sweeps},
+                             {"--schedule", !schedule_.empty(), projects},
+                             {"--precision", !precision_.empty(), projects | sweeps},
+                             {"--mbs", !micro_.empty(), projects},
+                             {"--gbs", !global_.empty(), projects | sweeps},
+                             {"--seq-length", !length_.empty(), projects | sweeps},
+                             {"--mode", !mode_.empty(), projects},
+                             {"--no-tensor-overlap", lose_overlap_, projects},
+                             {"--gpus", !gpus_.empty(), projects},
+                             {"--op-table", !table_.empty(), projects | predicts},
+                             {"--seed", !seed_.empty(), projects},
+                             {"--json", !files_.json.empty(), ~unsigned{calibrates}}}) {
+      if (one.given && (one.used_by & task) == 0)
+        throw Error(ErrorKind::usage,
+                    fmt::format("{}: {} does not use it; leave it out", one.flag, asked));
+    }
+  }
+
+  // All that is read and could be written over.
+  std::vector<NamedFile> inputs() const {
+    if (calibrate_ || validate_) return {};
+    std::vector<NamedFile> read = {{"--cluster", resolve(FileKind::cluster, cluster())}};
+    if (!model_.empty()) read.push_back({"MODEL", resolve(FileKind::model, model_)});
+    if (!mode_.empty()) read.push_back({"--mode", resolve(FileKind::mode, mode_)});
+    if (!table_.empty())
+      read.push_back({"--op-table", is_table_file() ? table_ : find_run(table_).string()});
+    for (const std::string& run : predict_) read.push_back({"--predict", find_run(run).string()});
+    return read;
   }
 
   static ExitCode calibrate(const Streams& streams) {
@@ -139,7 +211,7 @@ class ProjectCommand : public Command {
   }
 
   ExitCode run_prediction(const Streams& streams) const {
-    const Hardware machine = load_hardware(cluster_.empty() ? "local" : cluster_);
+    const Hardware machine = load_hardware(cluster());
     std::vector<MeasuredLayout> layouts;
     for (const std::string& run : predict_) add_layouts(run, streams, layouts);
     const auto table = table_.empty() ? std::nullopt : std::optional(any_table());
@@ -161,7 +233,7 @@ class ProjectCommand : public Command {
 
   ExitCode run_projections(const Streams& streams, const Hardware& machine,
                            const TrainingPlan& plan) const {
-    const Mode mode = load_mode(mode_);
+    const Mode mode = load_mode(text_or(mode_, "deterministic"));
     const Mode fast = load_mode("fast");
     const DeterminismRanges ranges = load_determinism_ranges();
     const auto table = table_.empty() ? std::nullopt : std::optional(read_table(plan));
@@ -170,7 +242,8 @@ class ProjectCommand : public Command {
       if (const auto reason = plan_refusal(one)) throw Error(ErrorKind::config, *reason);
       TaxRequest request{machine,      one, mode, fast, ranges, table ? &*table : nullptr,
                          lose_overlap_};
-      request.jitter.seed = static_cast<uint64_t>(whole("--seed", seed_, 0));
+      request.jitter.seed = static_cast<uint64_t>(
+          whole("--seed", text_or(seed_, "1"), 0, std::numeric_limits<int64_t>::max()));
       cases.push_back({one, mode.name, project_tax(request)});
     }
     if (!silent_) write_projections(streams.out, machine, cases);
@@ -185,12 +258,18 @@ class ProjectCommand : public Command {
     if (gpus_.empty()) return {plan};
     std::vector<TrainingPlan> all;
     for (const std::string& text : split(gpus_, ','))
-      all.push_back(on_ranks(plan, whole("--gpus", text, 1)));
+      all.push_back(on_ranks(plan, whole("--gpus", text, 1, kMostRanks)));
     return all;
   }
 
+  // Rather than a run.
+  bool is_table_file() const {
+    return table_.ends_with(".csv") || table_.ends_with(".json") ||
+           std::filesystem::is_regular_file(table_);
+  }
+
   OpTable any_table() const {
-    if (table_.ends_with(".csv") || table_.ends_with(".json")) return OpTable::read(table_);
+    if (is_table_file()) return OpTable::read(table_);
     return OpTable::of_records(RunFolder::open(find_run(table_)).records(), table_);
   }
 
@@ -217,21 +296,21 @@ class ProjectCommand : public Command {
   TrainingPlan read_plan() const {
     TrainingPlan plan;
     plan.model = load_model(model_);
-    plan.layout = read_layout(from_flag("--layout", layout_), "--layout");
+    plan.layout = read_layout(from_flag("--layout", text_or(layout_, "dp1")), "--layout");
     set_schedule(plan);
-    plan.precision = static_cast<Precision>(
-        read_word(from_flag("--precision", precision_), "--precision", precision_words()));
+    plan.precision = static_cast<Precision>(read_word(
+        from_flag("--precision", text_or(precision_, "bf16")), "--precision", precision_words()));
     plan.software.parameter_bytes = element_bytes(plan.precision);
-    plan.batch.micro = whole("--mbs", micro_, 1);
-    plan.batch.global =
-        global_.empty() ? 8 * plan.batch.micro * plan.layout.dp : whole("--gbs", global_, 1);
+    plan.batch.micro = whole("--mbs", text_or(micro_, "1"), 1, kMostMicroBatch);
+    plan.batch.global = global_.empty() ? 8 * plan.batch.micro * plan.layout.dp
+                                        : whole("--gbs", global_, 1, kMostGlobalBatch);
     plan.batch.sequence_length =
-        length_.empty() ? plan.model.context : whole("--seq-length", length_, 1);
+        length_.empty() ? plan.model.context : whole("--seq-length", length_, 1, kMostSequence);
     return plan;
   }
 
-  std::string model_, cluster_, calibrate_on_, layout_ = "dp1", schedule_, precision_ = "bf16";
-  std::string micro_ = "1", global_, length_, mode_ = "deterministic", gpus_, table_, seed_ = "1";
+  std::string model_, cluster_, calibrate_on_, layout_, schedule_, precision_;
+  std::string micro_, global_, length_, mode_, gpus_, table_, seed_;
   OutlookFiles files_;
   std::vector<std::string> predict_;
   bool lose_overlap_ = false, sweep_ = false, validate_ = false, calibrate_ = false,

@@ -1,5 +1,6 @@
 // dettax project and dettax decide as a user meets them.
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -7,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "harness/plan/suite.h"
 #include "tests/cli/program.h"
 
 namespace dettax {
@@ -82,6 +84,20 @@ TEST(ProjectAndDecide, BadInputIsOneLineOnStandardErrorAndExitCodeTwo) {
            {"project llama3-70b --op-table missing.csv", "missing.csv"},
            {"project llama3-70b --mbs 0", "--mbs"},
            {"project llama3-70b --schedule dualpip", "--schedule: must be one of"},
+           {"project llama3-8b --gpus 4294967296",
+            "--gpus: \"4294967296\" is no whole number from 1 "
+            "to 1000000"},
+           {"project llama3-8b --layout dp8 --mbs 4611686018427387904", "from 1 to 1000000"},
+           {"project llama3-8b --gbs 99999999999", "--gbs"},
+           {"project llama3-8b --seq-length 1000000000000", "--seq-length"},
+           {"project llama3-8b --layout dp1000000.cp1000000", "at most 1000000 are projected"},
+           {"project nosuch --validate --layout xyz", "MODEL: --validate does not use it"},
+           {"project --validate --layout xyz", "--layout: --validate does not use it"},
+           {"project --calibrate --validate", "--validate: does not go with --calibrate"},
+           {"project --calibrate --json x.json", "--json: --calibrate does not use it"},
+           {"project --predict none --gbs 8", "--gbs: --predict does not use it"},
+           {"project llama3-8b --sweep --mode nosuch", "--mode: --sweep does not use it"},
+           {"project llama3-8b --layout dp8 --sweep --gpus 16", "--gpus: --sweep does not use it"},
            {"decide -C price_per_gpu_hour=-1", "price_per_gpu_hour"},
            {"project --predict none", "there is no run folder \"none\""},
            {"project llama3-70b --calibrate-on x", "--calibrate-on: goes with --predict"},
@@ -96,6 +112,25 @@ TEST(ProjectAndDecide, BadInputIsOneLineOnStandardErrorAndExitCodeTwo) {
     EXPECT_THAT(result.err, HasSubstr(bad.words)) << bad.arguments;
     EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << bad.arguments;
   }
+}
+
+TEST(ProjectCommand, NothingThatIsReadIsWrittenOver) {
+  const TemporaryFolder folder;
+  const std::string home = find_home() + "/configs/";
+  std::filesystem::copy(home + "models/llama3-8b.yaml", folder.path() / "m.yaml");
+  std::filesystem::copy(home + "clusters/h100.yaml", folder.path() / "c.yaml");
+  std::filesystem::copy(home + "modes/deterministic.yaml", folder.path() / "d.yaml");
+  const std::string before = testing::read_text(folder.path() / "c.yaml");
+  for (const std::string input :
+       {"./m.yaml --json m.yaml", "llama3-8b --cluster ./c.yaml --json c.yaml",
+        "llama3-8b --mode ./d.yaml --json d.yaml"}) {
+    const Outcome result = run_program(folder.path(), "project " + input);
+    EXPECT_EQ(result.exit_code, 2) << input;
+    EXPECT_THAT(result.err, HasSubstr("another file is needed")) << input;
+  }
+  EXPECT_EQ(testing::read_text(folder.path() / "c.yaml"), before);
+  EXPECT_EQ(
+      run_program(folder.path(), "project ./m.yaml --cluster ./c.yaml --json p.json").exit_code, 0);
 }
 
 TEST(ProjectCommand, ATableWithoutAnOperationIsRefusedByName) {
