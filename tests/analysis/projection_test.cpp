@@ -289,6 +289,11 @@ TEST(Plans, ImpossibleLayoutsGetOneSentence) {
   EXPECT_THAT(refusal(plan_of("llama3-8b", "dp8.ep2", 64, 8192)), HasSubstr("has no experts"));
   EXPECT_THAT(refusal(plan_of("llama3-70b", "dp1.pp4.vp2", 6, 8192)),
               HasSubstr("not divisible by pp 4"));
+  for (const auto kind : {ScheduleKind::gpipe, ScheduleKind::one_f_one_b, ScheduleKind::zbv}) {
+    TrainingPlan plan = plan_of("llama3-8b", "pp2.vp2", 8, 8192);
+    plan.schedule = kind;
+    EXPECT_THAT(refusal(plan), HasSubstr("has no use for vp 2"));
+  }
   EXPECT_EQ(refusal(plans()[0]), "accepted");
 }
 

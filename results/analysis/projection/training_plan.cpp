@@ -76,6 +76,9 @@ Reason uneven_experts(const TrainingPlan& p) {
 Reason unusable_schedule(const TrainingPlan& p) {
   if (p.layout.vp > 1 && p.layout.pp == 1 && p.schedule == ScheduleKind::interleaved)
     return std::nullopt;  // as if it were one chunk
+  if (p.layout.vp > 1 && p.schedule != ScheduleKind::interleaved)
+    return fmt::format("schedule {} has no use for vp {}; interleaved has, others need vp 1",
+                       to_string(p.schedule), p.layout.vp);
   try {
     make_schedule(schedule_request(p));
   } catch (const Error& error) {
