@@ -378,6 +378,34 @@ TEST(Plans, StepsTooLargeToCountAreRefusedWithTheLargestThatIsNot) {
   EXPECT_EQ(on_ranks(one, 1'000'000).ranks(), 1'000'000);
 }
 
+TEST(OpTables, RowsThatNothingWouldAskForAreRefusedByFileAndLine) {
+  const std::string path = testing::TempDir() + "op_rows.csv";
+  const auto fault = [&](const std::string& row) -> std::string {
+    std::ofstream(path) << "op,precision,mode,m,n,k,seconds\ngemm,bf16,fast,8,8,8,1e-3\n" << row;
+    try {
+      OpTable::read(path);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  EXPECT_EQ(fault("all_reduce,,ordered,1024,8,8,1e-5"), "accepted");
+  EXPECT_EQ(fault("embedding_backward,fp32,generic,1024,1,1,1e-5"), "accepted");
+  EXPECT_THAT(fault("foo,bf16,fast,8,8,8,1e-3"), HasSubstr("op_rows.csv:3: op: must be one of"));
+  EXPECT_THAT(fault("gemm,bf16,ordred,8,8,8,1e-3"), HasSubstr("op_rows.csv:3: mode:"));
+  EXPECT_THAT(fault("gemm,bf99,fast,8,8,8,1e-3"), HasSubstr("op_rows.csv:3: precision:"));
+  EXPECT_THAT(fault("gemm,bf16,fast,8,8,8,1e300"), HasSubstr("seconds: must be above 0 and at"));
+  EXPECT_THAT(fault("gemm,bf16,fast,1e300,8,8,1"), HasSubstr("m: must be above 0 and at most"));
+}
+
+TEST(Simulations, AStepThatTakesNoFiniteTimeIsRefused) {
+  OpTable table;
+  table.add("gemm", "bf16", "fast", 1e9, 1e305);
+  const Hardware machine = load_hardware("h100");
+  const TrainingPlan plan = plan_of("llama3-8b", "dp8", 8, 8192);
+  EXPECT_THROW(simulate(Situation{machine, plan, kFast, &table}), Error);
+}
+
 TEST(OpTables, RunsKernelsAreReadFromTheirRecords) {
   Record record = sample_record();
   record.kernels =

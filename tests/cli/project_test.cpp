@@ -76,6 +76,8 @@ TEST(ProjectAndDecide, BadInputIsOneLineOnStandardErrorAndExitCodeTwo) {
     const char* words;
   };
   const TemporaryFolder folder;
+  std::filesystem::create_directory(folder.path() / "folder.csv");
+  std::ofstream(folder.path() / "notes.txt") << "to do\nmilk\n";
   for (const Bad& bad : std::vector<Bad>{
            {"project", "which model?"},
            {"project llama3-70b --layout tp7", "heads 64 is not divisible by tp 7"},
@@ -98,6 +100,8 @@ TEST(ProjectAndDecide, BadInputIsOneLineOnStandardErrorAndExitCodeTwo) {
            {"project --predict none --gbs 8", "--gbs: --predict does not use it"},
            {"project llama3-8b --sweep --mode nosuch", "--mode: --sweep does not use it"},
            {"project llama3-8b --layout dp8 --sweep --gpus 16", "--gpus: --sweep does not use it"},
+           {"project llama3-8b --op-table folder.csv", "folder.csv: is a folder"},
+           {"project llama3-8b --op-table notes.txt", "notes.txt: has no column \"op\""},
            {"decide -C price_per_gpu_hour=-1", "price_per_gpu_hour"},
            {"project --predict none", "there is no run folder \"none\""},
            {"project llama3-70b --calibrate-on x", "--calibrate-on: goes with --predict"},
@@ -112,6 +116,16 @@ TEST(ProjectAndDecide, BadInputIsOneLineOnStandardErrorAndExitCodeTwo) {
     EXPECT_THAT(result.err, HasSubstr(bad.words)) << bad.arguments;
     EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << bad.arguments;
   }
+}
+
+TEST(ProjectCommand, ATableOfCollectivesAloneIsTaken) {
+  const TemporaryFolder folder;
+  std::ofstream(folder.path() / "c.csv")
+      << "op,precision,mode,m,n,k,seconds\nall_reduce,,fast,1e9,8,8,0.5\n";
+  const std::string command = "project llama3-8b --layout dp8";
+  const Outcome with = run_program(folder.path(), command + " --op-table c.csv");
+  EXPECT_EQ(with.exit_code, 0) << with.err;
+  EXPECT_NE(with.out, run_program(folder.path(), command).out);
 }
 
 TEST(ProjectCommand, NothingThatIsReadIsWrittenOver) {

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 
 #include <fmt/format.h>
 
 #include "harness/base/error.h"
+#include "harness/base/text.h"
+#include "harness/plan/loaders.h"
 #include "results/analysis/csv.h"
 #include "results/run_folder.h"
 
@@ -18,6 +21,42 @@ std::string group_key(std::string_view op, const GroupShape& group) {
 
 std::string key_of(std::string_view op, std::string_view precision, std::string_view mode) {
   return fmt::format("{}/{}/{}", op, precision, mode);
+}
+
+// What the simulator asks a table for.
+const std::vector<std::string>& known_ops() {
+  static const std::vector<std::string> ops = {"gemm",
+                                               "weight_product",
+                                               "attention_forward",
+                                               "attention_backward",
+                                               "elementwise",
+                                               "embedding_backward",
+                                               "rms_norm_backward",
+                                               "layer_norm_backward",
+                                               "expert_unpermute",
+                                               "expert_linear_backward_weight",
+                                               "all_reduce",
+                                               "all_gather",
+                                               "reduce_scatter",
+                                               "all_to_all",
+                                               "point_to_point"};
+  return ops;
+}
+
+void require_word(const CsvTable& csv, size_t row, const char* column,
+                  const std::vector<std::string>& words) {
+  const std::string& word = csv.text(row, column);
+  if (std::find(words.begin(), words.end(), word) != words.end()) return;
+  throw Error(ErrorKind::config, fmt::format("{}: {}: must be one of {}, not \"{}\"",
+                                             csv.place(row), column, join(words, ", "), word));
+}
+
+// Far from what a kernel or message can take, and products of three stay finite.
+double need_within(const CsvTable& csv, size_t row, const char* column, double most) {
+  const double value = csv.need_number(row, column);
+  if (value > 0 && value <= most) return value;
+  throw Error(ErrorKind::config, fmt::format("{}: {}: must be above 0 and at most {:g}, not {:g}",
+                                             csv.place(row), column, most, value));
 }
 
 }  // namespace
@@ -39,6 +78,9 @@ double op_work(std::string_view op, double m, double n, double k) {
 }
 
 OpTable OpTable::read(const std::string& path) {
+  if (std::filesystem::is_directory(path))
+    throw Error(ErrorKind::config,
+                path + ": is a folder; it must be a file of CSV or JSON, or a run");
   if (!path.ends_with(".json")) return read_csv(path);
   const std::string text = read_file(path);
   // A record has no such member on its outer level, and nothing else by that name.
@@ -51,12 +93,9 @@ OpTable OpTable::read_csv(const std::string& path) {
   OpTable table;
   for (size_t row = 0; row < csv.rows(); ++row) {
     const std::string& op = csv.text(row, "op");
-    const auto positive = [&](const char* column) {
-      const double value = csv.need_number(row, column);
-      if (value > 0) return value;
-      throw Error(ErrorKind::config,
-                  fmt::format("{}: {}: must be above 0", csv.place(row), column));
-    };
+    const auto positive = [&](const char* column) { return need_within(csv, row, column, 1e18); };
+    const double seconds = need_within(csv, row, "seconds", 1e6);
+    require_word(csv, row, "mode", {"fast", "ordered", "invariant", "generic"});
     if (is_collective(op)) {
       const GroupShape group{std::llround(positive("n")), std::llround(positive("k"))};
       if (group.ranks < 2 || group.per_domain < 1 || group.per_domain > group.ranks)
@@ -64,11 +103,13 @@ OpTable OpTable::read_csv(const std::string& path) {
                     fmt::format("{}: n and k: need 2 ranks or more, and k from 1 to n of them in "
                                 "one domain",
                                 csv.place(row)));
-      table.add_collective(op, csv.text(row, "mode"), group, positive("m"), positive("seconds"));
+      table.add_collective(op, csv.text(row, "mode"), group, positive("m"), seconds);
       continue;
     }
+    require_word(csv, row, "op", known_ops());
+    require_word(csv, row, "precision", precision_words());
     const double work = op_work(op, positive("m"), positive("n"), positive("k"));
-    table.add(op, csv.text(row, "precision"), csv.text(row, "mode"), work, positive("seconds"));
+    table.add(op, csv.text(row, "precision"), csv.text(row, "mode"), work, seconds);
   }
   if (table.empty()) throw Error(ErrorKind::config, path + ": holds no readings");
   return table;

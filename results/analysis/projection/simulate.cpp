@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include <fmt/format.h>
+
 #include "harness/base/error.h"
 #include "results/analysis/projection/traffic_cost.h"
 
@@ -65,6 +67,11 @@ Projection one_step(const Situation& s, const Prepared& p, std::span<const doubl
 }
 
 void finish(const Situation& s, Projection& step) {
+  if (!std::isfinite(step.step_seconds) || step.step_seconds <= 0)
+    throw Error(ErrorKind::config,
+                fmt::format("cluster {}: its hardware or the table of operations makes a step of "
+                            "{} take {} s, which is no time",
+                            s.machine.name, s.plan.model.name, step.step_seconds));
   step.tokens_per_second = static_cast<double>(s.plan.tokens_per_step()) / step.step_seconds;
   step.mfu_ratio = model_flops(s.plan) / (step.step_seconds * static_cast<double>(s.plan.ranks()) *
                                           s.machine.peak_flops(s.plan.precision));
