@@ -102,6 +102,7 @@ void write_sweep(std::ostream& out, const Hardware& machine, const Sweep& sweep)
       "{}\n",
       sweep.tried, sweep.impossible, sweep.rows.size() - fitting,
       format_bytes(machine.memory_bytes), machine.device);
+  out << "Without noise and tax: dettax project of one layout has both, and a longer step.\n";
   out << fmt::format("  {:<34} {:>5} {:>10} {:>11} {:>7} {:>7} {:>10}\n", "layout", "micro", "step",
                      "tokens/s", "MFU", "bubble", "memory");
   for (size_t i = 0; i < std::min(kShown, fitting); ++i) {

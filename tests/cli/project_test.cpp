@@ -128,6 +128,14 @@ TEST(ProjectCommand, ATableOfCollectivesAloneIsTaken) {
   EXPECT_NE(with.out, run_program(folder.path(), command).out);
 }
 
+TEST(ProjectCommand, ASweepSaysThatItLeavesNoiseOut) {
+  const TemporaryFolder folder;
+  const Outcome sweep =
+      run_program(folder.path(), "project llama3-8b --layout dp8 --gbs 64 --sweep --json s.json");
+  EXPECT_THAT(sweep.out, HasSubstr("Without noise"));
+  EXPECT_THAT(testing::read_text(folder.path() / "s.json"), HasSubstr("\"noise\": \"left out\""));
+}
+
 TEST(ProjectCommand, NothingThatIsReadIsWrittenOver) {
   const TemporaryFolder folder;
   const std::string home = find_home() + "/configs/";

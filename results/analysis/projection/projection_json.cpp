@@ -109,6 +109,7 @@ std::string sweep_json(const Hardware& machine, const Sweep& sweep) {
   root["cluster"] = machine.name;
   root["tried"] = sweep.tried;
   root["impossible"] = sweep.impossible;
+  root["noise"] = "left out";
   root["rows"] = Json::array();
   for (const SweepRow& row : sweep.rows) {
     Json entry = plan_json(row.plan);
