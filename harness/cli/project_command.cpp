@@ -210,8 +210,19 @@ class ProjectCommand : public Command {
     }
   }
 
+  // Its layouts would count twice.
+  void refuse_twice() const {
+    for (size_t i = 0; i < predict_.size(); ++i) {
+      for (size_t other = 0; other < i; ++other) {
+        if (std::filesystem::equivalent(find_run(predict_[i]), find_run(predict_[other])))
+          throw Error(ErrorKind::usage, fmt::format("--predict {}: is given twice", predict_[i]));
+      }
+    }
+  }
+
   ExitCode run_prediction(const Streams& streams) const {
     const Hardware machine = load_hardware(cluster());
+    refuse_twice();
     std::vector<MeasuredLayout> layouts;
     for (const std::string& run : predict_) add_layouts(run, streams, layouts);
     const auto table = table_.empty() ? std::nullopt : std::optional(any_table());

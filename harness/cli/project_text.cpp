@@ -171,6 +171,9 @@ void write_prediction(std::ostream& out, const Hardware& machine, const LayoutPr
   for (const auto& [key, value] : fitted_values(p))
     values.push_back(fmt::format("{} {:.4g}", key, value));
   out << "  fitted: " << join(values, ", ") << '\n';
+  if (const auto bounds = fitted_at_bounds(p); !bounds.empty())
+    out << "  at the bounds of what is allowed, so not found by the fit: " << join(bounds, ", ")
+        << '\n';
   rows("judged, no part of the fit", p.judged);
   out << fmt::format("mean absolute error {} over {}, median {}, bias {}, worst {} ({})\n",
                      format_percent(p.mean_absolute),

@@ -76,6 +76,15 @@ TEST(Predictions, WhatIsJudgedTakesNoPartInTheFit) {
   EXPECT_NE(fitted_values(predict_layouts(load_hardware("local"), layouts)), fitted_values(before));
 }
 
+TEST(Predictions, WhatStandsAtItsBoundIsNamed) {
+  LayoutPrediction p;
+  p.efficiency = load_hardware("local").efficiency;
+  p.efficiency.link_ratio = 1;
+  EXPECT_THAT(fitted_at_bounds(p), testing::Not(testing::Contains("link_ratio")));
+  p.efficiency.link_ratio = 5;
+  EXPECT_THAT(fitted_at_bounds(p), testing::Contains("link_ratio"));
+}
+
 TEST(Predictions, RanksThatShareCoresTakeTheirCommonWork) {
   const Hardware machine = slower_machine();
   MeasuredLayout four = layout("dp4", 4, 1, 1, 256);

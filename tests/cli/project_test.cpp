@@ -102,6 +102,7 @@ TEST(ProjectAndDecide, BadInputIsOneLineOnStandardErrorAndExitCodeTwo) {
            {"project llama3-8b --layout dp8 --sweep --gpus 16", "--gpus: --sweep does not use it"},
            {"project llama3-8b --op-table folder.csv", "folder.csv: is a folder"},
            {"project llama3-8b --op-table notes.txt", "notes.txt: has no column \"op\""},
+           {"project --predict . --predict ./", "--predict ./: is given twice"},
            {"decide -C price_per_gpu_hour=-1", "price_per_gpu_hour"},
            {"project --predict none", "there is no run folder \"none\""},
            {"project llama3-70b --calibrate-on x", "--calibrate-on: goes with --predict"},

@@ -156,4 +156,13 @@ std::vector<std::pair<std::string, double>> fitted_values(const LayoutPrediction
   return values;
 }
 
+std::vector<std::string> fitted_at_bounds(const LayoutPrediction& prediction) {
+  std::vector<std::string> names;
+  for (const FittedKey& key : kFitted) {
+    const double value = prediction.efficiency.*key.value;
+    if (value <= key.range.low || value >= key.range.high) names.emplace_back(key.name);
+  }
+  return names;
+}
+
 }  // namespace dettax

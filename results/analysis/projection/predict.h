@@ -54,6 +54,9 @@ LayoutPrediction predict_layouts(const Hardware& machine,
 // What was fitted, with its value.
 std::vector<std::pair<std::string, double>> fitted_values(const LayoutPrediction& prediction);
 
+// Of these, what stands at a bound of its range: the layouts did not say what it is.
+std::vector<std::string> fitted_at_bounds(const LayoutPrediction& prediction);
+
 std::string prediction_json(const Hardware& machine, const LayoutPrediction& prediction);
 
 }  // namespace dettax

@@ -37,6 +37,7 @@ std::string prediction_json(const Hardware& machine, const LayoutPrediction& pre
                {"bias_ratio", prediction.bias},
                {"worst", prediction.judged[prediction.worst].measured.name}};
   for (const auto& [key, value] : fitted_values(prediction)) root["fitted"][key] = value;
+  root["fitted_at_bounds"] = fitted_at_bounds(prediction);
   root["calibration"] = rows_json(prediction.calibration);
   root["judged"] = rows_json(prediction.judged);
   return root.dump(2) + "\n";
