@@ -57,7 +57,8 @@ void add_decision(Samples& samples, const DecisionOutlook& outlook) {
   const Decision& d = outlook.decision;
   const Labels mode{{"knobs", "mode"}}, cheapest{{"knobs", "cheapest"}};
   add_answer(samples, mode, d);
-  samples[kTaken].push_back({mode, 1 + d.economics.overhead_ratio});
+  if (!outlook.inputs.tax_unresolved)
+    samples[kTaken].push_back({mode, 1 + outlook.inputs.named("overhead_ratio").value});
   if (d.cheapest) {
     add_answer(samples, cheapest, *d.cheapest);
     samples[kTaken].push_back({cheapest, 1 + d.cheapest->subset.value});
@@ -83,12 +84,14 @@ const std::vector<MetricFamily>& outlook_metric_families() {
       {"dettax_projected_memory_bytes", "bytes", "Simulated memory of the fullest device."},
       {"dettax_decision", "", "1 for the policy with the least expected cost, 0 for the others."},
       {"dettax_decision_cost_dollars", "dollars",
-       "Cost of the policy over the run beyond undisturbed fast training."},
+       "Cost of the policy over the run beyond undisturbed fast training; expected is the mean "
+       "over "
+       "draws of all inputs."},
       {"dettax_decision_cheapest_ratio", "ratio",
        "Share of the draws of all inputs in which the policy is the cheapest."},
       {"dettax_decision_overhead_ratio", "ratio", "Overhead that the decision took; 1 is no cost."},
       {"dettax_decision_break_even_overhead_ratio", "ratio",
-       "Overhead up to which always costs less than never."},
+       "Overhead up to which always costs less than never; 1 is no cost."},
   };
   return kFamilies;
 }

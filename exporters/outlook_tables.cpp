@@ -10,6 +10,7 @@
 namespace dettax {
 namespace {
 
+constexpr double kLooksLikeARatio = 0.9;  // of a record; few taxes reach it
 constexpr Policy kPolicies[] = {Policy::never, Policy::windows, Policy::always};
 
 std::string number(double value) { return fmt::format("{:.4g}", value); }
@@ -34,7 +35,8 @@ void add_policies(Grid& grid, const Answer& answer, const std::string& behind) {
     grid.add({{to_string(policy) + behind, policy == answer.best ? Colour::bold : Colour::none},
               {format_money(answer.cost[i])},
               {range(format_money(band.p10), format_money(band.p90))},
-              {format_percent(answer.probability[i], 0)}});
+              {format_percent(answer.probability[i], 0)},
+              {format_money(answer.central_cost[i])}});
   }
 }
 
@@ -83,7 +85,8 @@ Grid projected_cause_grid(const ProjectedStep& projection) {
 }
 
 Grid policy_grid(const Decision& decision) {
-  Grid grid = with_header(1, {"policy", "expected", "P10 to P90", "cheapest"});
+  Grid grid =
+      with_header(1, {"policy", "expected", "P10 to P90", "cheapest", "at the central values"});
   add_policies(grid, decision, "");
   if (decision.cheapest) add_policies(grid, *decision.cheapest, ", cheapest knobs");
   return grid;
@@ -95,13 +98,12 @@ Grid threshold_grid(const Decision& d) {
             {format_percent(d.break_even, 2)},
             {range(format_percent(d.break_even_band.p10, 2),
                    format_percent(d.break_even_band.p90, 2))}});
-  grid.add({{"tax up to which always beats windows"}, {format_percent(d.over_windows, 2)}, {""}});
+  if (std::isfinite(d.over_windows))
+    grid.add({{"tax up to which always beats windows"}, {format_percent(d.over_windows, 2)}, {""}});
   if (std::isfinite(d.gpus_break_even))
     grid.add(
         {{"GPUs from which always beats never"}, {fmt::format("{:.0f}", d.gpus_break_even)}, {""}});
-  grid.add({{"hours between anomalies, all GPUs"},
-            {number(hours_between_anomalies(d.economics))},
-            {""}});
+  grid.add({{"hours between anomalies, all GPUs"}, {number(1 / d.anomalies_per_hour)}, {""}});
   if (std::isfinite(d.window_hazard) && d.window_hazard > 0)
     grid.add({{"hours between anomalies below which a window pays"},
               {number(1 / d.window_hazard)},
@@ -138,8 +140,9 @@ Grid input_grid(const DecisionInputs& inputs) {
   Grid grid = with_header(4, {"input", "value", "band", "source"});
   for (const DecisionInput& i : inputs.inputs) {
     const std::string given = i.source.empty() ? "given" : "given: " + i.source;
+    const bool open = inputs.tax_unresolved && i.name == "overhead_ratio";
     grid.add({{i.name},
-              {number(i.value)},
+              {open ? "" : number(i.value)},
               {range(number(i.low), number(i.high))},
               {i.given ? given : i.source}});
   }
@@ -161,6 +164,17 @@ std::vector<std::string> decision_words(const DecisionOutlook& outlook) {
     words.push_back("no cheaper knobs that keep the bits equal are known: " +
                     outlook.inputs.cheapest->refusal);
   }
+  const DecisionInput& tax = outlook.inputs.named("overhead_ratio");
+  if (outlook.inputs.tax_unresolved)
+    words.push_back(
+        fmt::format("the run did not resolve its tax: only the interval is taken, {}",
+                    range(format_signed_percent(tax.low), format_signed_percent(tax.high))));
+  if (tax.given && tax.value >= kLooksLikeARatio)
+    words.push_back(fmt::format(
+        "overhead_ratio={0} is taken as a tax of {1}; if it is the ratio of a record, in which 1 "
+        "is "
+        "no cost, give what is above 1: {2}",
+        number(tax.value), format_signed_percent(tax.value), number(std::max(0.0, tax.value - 1))));
   const std::vector<std::string> missing = outlook.inputs.missing();
   if (!missing.empty())
     words.push_back(fmt::format("asked for, since nobody but you has it: {} (-C {}=...)",

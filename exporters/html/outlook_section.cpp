@@ -39,8 +39,8 @@ void write_projections(std::ostream& out, const std::vector<ProjectedStep>& proj
 
 void write_answer(std::ostream& out, const Decision& decision) {
   write_element(out, "p", decision.sentence, "strong");
-  write_element(out, "p", "Expected cost of each policy, as the tax grows and all else stays.",
-                "dim");
+  write_element(out, "p",
+                "Expected cost of each policy, the mean over the draws, as the tax grows.", "dim");
   write_chart(out, "costs");
   write_grid(out, policy_grid(decision));
   write_grid(out, threshold_grid(decision));
@@ -103,7 +103,7 @@ void write_costs(JsonWriter& json, const DecisionOutlook& outlook) {
   }
   json.end_array();
   const DecisionInput& tax = outlook.inputs.named("overhead_ratio");
-  write_mark(json, "tax", tax.value, tax.low, tax.high);
+  if (!outlook.inputs.tax_unresolved) write_mark(json, "tax", tax.value, tax.low, tax.high);
   write_mark(json, "break_even", d.break_even, d.break_even_band.p10, d.break_even_band.p90);
   if (d.cheapest) {
     const KnobSubset& subset = d.cheapest->subset;

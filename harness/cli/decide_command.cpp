@@ -104,6 +104,7 @@ class DecideCommand : public Command {
                               const std::vector<ProjectedStep>& projections) const {
     std::vector<Override> overrides;
     std::optional<KnobSubset> cheapest;
+    std::string unresolved;  // the source of such a tax
     if (!projections.empty()) {
       const ProjectedStep& step = chosen(projections, case_, projection_, "projection",
                                          [](const ProjectedStep& one) { return one.name(); });
@@ -116,10 +117,13 @@ class DecideCommand : public Command {
           chosen(taxes, case_, run_, "published tax", [](const RunTax& one) { return one.name; });
       overrides.push_back(tax_override(tax.value, tax.low, tax.high, tax.name));
       cheapest = tax.cheapest;
+      if (!tax.resolved) unresolved = tax.name;
     }
     for (const std::string& text : settings_) overrides.push_back(setting(text));
     DecisionOutlook outlook;
     outlook.inputs = load_decision_inputs(file_, overrides);
+    outlook.inputs.tax_unresolved =
+        !unresolved.empty() && outlook.inputs.named("overhead_ratio").source == unresolved;
     if (!outlook.inputs.cheapest) outlook.inputs.cheapest = cheapest;
     outlook.decision = decide(outlook.inputs, kDraws, kSeed);
     const std::vector<std::string> missing = outlook.inputs.missing();

@@ -40,10 +40,12 @@ std::vector<RunTax> run_taxes(const std::vector<Record>& records) {
   std::vector<RunTax> taxes;
   for (const Record& record : records) {
     for (const Tax& tax : record.taxes) {
-      if (!has_interval(tax_state(record, tax))) continue;
+      const TaxState state = tax_state(record, tax);
+      if (!has_interval(state)) continue;
       const Estimate& ratio = tax.overhead_ratio;
       RunTax one{record.case_id + "/" + tax.arm, overhead(ratio.value), overhead(ratio.low),
-                 overhead(ratio.high), std::nullopt};
+                 overhead(ratio.high),           has_value(state),      std::nullopt};
+      if (!one.resolved) one.value = (one.low + one.high) / 2;
       if (record.ablation && record.ablation->arm == tax.arm)
         one.cheapest = subset_of(*record.ablation, one.name);
       taxes.push_back(std::move(one));

@@ -11,8 +11,9 @@ namespace dettax {
 
 // A measured tax as a decision takes it. A gain counts as no cost: what determinism saves is not the question there.
 struct RunTax {
-  std::string name;  // case/arm
-  double value = 0, low = 0, high = 0;
+  std::string name;                     // case/arm
+  double value = 0, low = 0, high = 0;  // the value is the middle where it is not resolved
+  bool resolved = true;                 // by the run; else it has no value, only an interval
   std::optional<KnobSubset>
       cheapest;  // by the ablation of this arm; nothing if its knobs were not turned
 };

@@ -33,6 +33,18 @@ TEST(RunTaxes, WhatIsNoTaxIsNoneAndAGainIsNoCost) {
   EXPECT_TRUE(run_taxes({record}).empty());
 }
 
+TEST(RunTaxes, OfAnUndecidedTaxOnlyTheIntervalIsTaken) {
+  Record record = record_with_causes();
+  EXPECT_TRUE(run_taxes({record})[0].resolved);
+  record.taxes[0].overhead_ratio = {1.044, 1.02, 1.07, 9};
+  record.verdict.status = Status::inconclusive;
+  record.verdict.reason_code = "not_resolved";
+  const RunTax tax = run_taxes({record})[0];
+  EXPECT_FALSE(tax.resolved);
+  EXPECT_NEAR(tax.value, 0.045, 1e-12) << "the middle, not what the record holds";
+  EXPECT_NEAR(tax.low, 0.02, 1e-12);
+}
+
 TEST(RunTaxes, ASetThatWasNotShownToBeEnoughSaysWhy) {
   Record record = record_with_causes();
   record.ablation->sufficient.reproducible = false;

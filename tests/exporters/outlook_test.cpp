@@ -69,6 +69,22 @@ TEST(Outlooks, WithoutANumberOfGpusThereIsATableAndNoMetric) {
   EXPECT_THAT(page, Not(HasSubstr("data-chart=\"costs\"")));
 }
 
+TEST(Outlooks, ATaxThatARunDidNotResolveHasAnIntervalAndNoValue) {
+  Outlook outlook = sample_outlook();
+  outlook.decision->inputs.tax_unresolved = true;
+  EXPECT_THAT(shown("openmetrics", {}, outlook),
+              Not(HasSubstr("dettax_decision_overhead_ratio{knobs=\"mode\"}")));
+  EXPECT_THAT(shown("markdown", {}, outlook), HasSubstr("did not resolve its tax"));
+}
+
+TEST(Outlooks, ATaxThatLooksLikeTheRatioOfARecordIsSaidToBeOne) {
+  DecisionOutlook outlook = *sample_outlook().decision;
+  EXPECT_EQ(decision_words(outlook).size(), 1U) << "the cheapest knobs alone";
+  outlook.inputs =
+      load_decision_inputs("", {{"gpus", "8"}, {"run_hours", "9"}, {"overhead_ratio", "1.05"}});
+  EXPECT_THAT(decision_words(outlook).at(1), HasSubstr("taken as a tax of +105.0 %"));
+}
+
 TEST(Outlooks, ARefusedSubsetSaysWhy) {
   Outlook outlook = sample_outlook();
   outlook.decision->inputs.cheapest = KnobSubset{{}, 0, 0, 0, "", "runs differ at forward/loss"};

@@ -50,36 +50,106 @@ Band band_of(std::vector<double> values) {
   return {quantile(values, 0.1), quantile(values, 0.5), quantile(values, 0.9)};
 }
 
-void propagate(const DecisionInputs& inputs, int draws, uint64_t seed, Decision& decision) {
-  std::array<std::vector<double>, 3> costs;
-  std::vector<double> break_evens;
-  for (int k = 0; k < draws; ++k) {
-    const Economics e = drawn(inputs, seed, static_cast<uint64_t>(k));
-    for (const Policy policy : kPolicies) costs[index_of(policy)].push_back(policy_cost(e, policy));
-    decision.probability[index_of(best_policy(e))] += 1.0 / draws;
-    break_evens.push_back(break_even_overhead(e));
-  }
+using Draws = std::vector<Economics>;
+
+Draws draws_of(const DecisionInputs& inputs, int count, uint64_t seed) {
+  Draws draws;
+  for (int k = 0; k < count; ++k) draws.push_back(drawn(inputs, seed, static_cast<uint64_t>(k)));
+  return draws;
+}
+
+template <class Value>
+double mean(const Draws& draws, Value value) {
+  double sum = 0;
+  for (const Economics& e : draws) sum += value(e);
+  return sum / static_cast<double>(draws.size());
+}
+
+// Mean cost of each policy, one input being the same in all draws.
+PolicyCosts mean_costs(Draws draws, const std::string& input, double value) {
+  for (Economics& e : draws) economics_value(e, input) = value;
+  PolicyCosts costs{};
   for (const Policy policy : kPolicies)
-    decision.cost_band[index_of(policy)] = band_of(costs[index_of(policy)]);
-  decision.break_even_band = band_of(break_evens);
-  for (const Policy policy : kPolicies) {
-    if (decision.probability[index_of(policy)] > decision.probability[index_of(decision.likeliest)])
-      decision.likeliest = policy;
+    costs[index_of(policy)] =
+        mean(draws, [&](const Economics& e) { return policy_cost(e, policy); });
+  return costs;
+}
+
+// What always saves.
+double advantage(const PolicyCosts& costs) {
+  return costs[index_of(Policy::never)] - costs[index_of(Policy::always)];
+}
+
+// Of a Decision, or of what it would be with fewer knobs.
+template <class Answer>
+void propagate(const Draws& draws, Answer& answer) {
+  std::array<std::vector<double>, 3> by_policy;
+  for (const Economics& e : draws) {
+    const PolicyCosts costs = policy_costs(e);
+    for (size_t i = 0; i < costs.size(); ++i) {
+      by_policy[i].push_back(costs[i]);
+      answer.cost[i] += costs[i] / static_cast<double>(draws.size());
+    }
+    answer.probability[index_of(cheapest_of(costs))] += 1.0 / static_cast<double>(draws.size());
   }
+  for (size_t i = 0; i < by_policy.size(); ++i) answer.cost_band[i] = band_of(by_policy[i]);
+  answer.best = cheapest_of(answer.cost);
 }
 
-double advantage(const Economics& e) {
-  return policy_cost(e, Policy::never) - policy_cost(e, Policy::always);
+// Overhead up to which `dear` costs less than `other`, both of them linear in it.
+double crossing(const PolicyCosts& untaxed, const PolicyCosts& tax, Policy dear, Policy other) {
+  const double saved = untaxed[index_of(other)] - untaxed[index_of(dear)];
+  const double more = tax[index_of(dear)] - tax[index_of(other)];
+  if (more > 0) return saved / more;
+  return saved > 0 ? HUGE_VAL : 0;
 }
 
-std::vector<Sensitivity> tornado(const DecisionInputs& inputs) {
+PolicyCosts less(const PolicyCosts& a, const PolicyCosts& b) {
+  return {a[0] - b[0], a[1] - b[1], a[2] - b[2]};
+}
+
+double exact_break_even(Economics e) {
+  e.overhead_ratio = 0;
+  const PolicyCosts untaxed = policy_costs(e);
+  e.overhead_ratio = 1;
+  return crossing(untaxed, less(policy_costs(e), untaxed), Policy::always, Policy::never);
+}
+
+// What always saves is a polynomial of second degree of the size; 0 where it pays at any size.
+double gpus_from_which_always_pays(const Draws& draws) {
+  constexpr double kSize = 4096;
+  const auto at = [&](double gpus) { return advantage(mean_costs(draws, "gpus", gpus)); };
+  const double fixed = at(0);
+  const double linear = (at(kSize) - at(-kSize)) / 2;
+  const double square = (at(kSize) + at(-kSize)) / 2 - fixed;
+  if (square <= 0) return linear >= 0 && fixed >= 0 ? 0 : HUGE_VAL;
+  const double root = std::sqrt(std::max(0.0, linear * linear - 4 * square * fixed));
+  return std::max(0.0, kSize * (root - linear) / (2 * square));
+}
+
+void add_thresholds(const Draws& draws, Decision& d) {
+  d.untaxed_cost = mean_costs(draws, "overhead_ratio", 0);
+  d.tax_cost = less(mean_costs(draws, "overhead_ratio", 1), d.untaxed_cost);
+  d.break_even = crossing(d.untaxed_cost, d.tax_cost, Policy::always, Policy::never);
+  d.over_windows = crossing(d.untaxed_cost, d.tax_cost, Policy::always, Policy::windows);
+  std::vector<double> break_evens;
+  for (const Economics& e : draws) break_evens.push_back(exact_break_even(e));
+  d.break_even_band = band_of(break_evens);
+  d.gpus_break_even = gpus_from_which_always_pays(draws);
+  d.anomalies_per_hour =
+      mean(draws, [](const Economics& e) { return e.anomalies_per_gpu_hour * e.gpus; });
+  const double gain = mean(draws, anomaly_saving);
+  d.window_hazard = gain > 0 ? mean(draws, slower_hour_cost) / gain : HUGE_VAL;
+}
+
+std::vector<Sensitivity> tornado(const DecisionInputs& inputs, const Draws& draws) {
   std::vector<Sensitivity> rows;
   for (const DecisionInput& input : inputs.inputs) {
     if (input.high <= input.low) continue;
-    const Economics low = inputs.with(input.name, input.low);
-    const Economics high = inputs.with(input.name, input.high);
+    const PolicyCosts low = mean_costs(draws, input.name, input.low);
+    const PolicyCosts high = mean_costs(draws, input.name, input.high);
     rows.push_back({input.name, input.low, input.high, advantage(low), advantage(high),
-                    best_policy(low), best_policy(high)});
+                    cheapest_of(low), cheapest_of(high)});
   }
   std::stable_sort(rows.begin(), rows.end(), [](const Sensitivity& a, const Sensitivity& b) {
     return a.swing() > b.swing();
@@ -111,21 +181,17 @@ std::string deciders(const Decision& d) {
 
 // Costs, bands and probabilities with another tax in place of the mode's.
 SubsetAnswer answer_with(const KnobSubset& subset, const DecisionInputs& inputs,
-                         const Decision& whole, int draws, uint64_t seed) {
+                         const Decision& whole, uint64_t seed) {
   DecisionInput tax = inputs.named("overhead_ratio");
   tax.value = subset.value;
   tax.low = subset.low;
   tax.high = subset.high;
-  const DecisionInputs changed = inputs.with_input(tax);
-  Decision scratch;
-  propagate(changed, draws, seed, scratch);
   SubsetAnswer answer;
   answer.subset = subset;
-  const Economics e = changed.economics();
-  for (const Policy policy : kPolicies) answer.cost[index_of(policy)] = policy_cost(e, policy);
-  answer.cost_band = scratch.cost_band;
-  answer.probability = scratch.probability;
-  answer.best = subset.high == 0 ? Policy::always : best_policy(e);
+  const DecisionInputs changed = inputs.with_input(tax);
+  propagate(draws_of(changed, whole.draws, seed), answer);
+  answer.central_cost = policy_costs(changed.economics());
+  if (subset.high == 0) answer.best = Policy::always;
   answer.saved = whole.cost[index_of(Policy::always)] - answer.cost[index_of(Policy::always)];
   return answer;
 }
@@ -164,6 +230,11 @@ std::string sentence_of(const Decision& d, bool free) {
     text +=
         fmt::format(" Over all draws \"{}\" is cheapest more often: the inputs do not settle it.",
                     to_string(d.likeliest));
+  if (d.central_best != d.best)
+    text += fmt::format(
+        " At the central values of the inputs \"{}\" would be the cheapest, but their bands are "
+        "skewed.",
+        to_string(d.central_best));
   if (d.cheapest) text += subset_words(*d.cheapest);
   return text + deciders(d);
 }
@@ -174,22 +245,24 @@ double Sensitivity::swing() const { return std::abs(advantage_high - advantage_l
 
 Decision decide(const DecisionInputs& inputs, int draws, uint64_t seed) {
   Decision d;
-  d.economics = inputs.economics();
   d.draws = draws;
-  for (const Policy policy : kPolicies) d.cost[index_of(policy)] = policy_cost(d.economics, policy);
-  d.best = best_policy(d.economics);
-  // What surely costs nothing has nothing to be weighed against; a tax that was not told from 0 may cost something.
-  const bool free = inputs.named("overhead_ratio").high == 0;
-  if (free) d.best = Policy::always;
-  d.break_even = break_even_overhead(d.economics);
-  d.over_windows = always_over_windows_overhead(d.economics);
-  d.gpus_break_even = break_even_gpus(d.economics);
-  d.window_hazard = window_hazard_per_hour(d.economics);
   d.missing = inputs.missing();
-  propagate(inputs, draws, seed, d);
-  d.tornado = tornado(inputs);
+  const Draws all = draws_of(inputs, draws, seed);
+  propagate(all, d);
+  for (const Policy policy : kPolicies) {
+    if (d.probability[index_of(policy)] > d.probability[index_of(d.likeliest)])
+      d.likeliest = policy;
+  }
+  d.central_cost = policy_costs(inputs.economics());
+  d.central_best = cheapest_of(d.central_cost);
+  d.central_break_even = break_even_overhead(inputs.economics());
+  // What surely costs nothing has nothing to be weighed against; a tax that was not told from 0 may cost something.
+  const bool free = inputs.named("overhead_ratio").high == 0 && !inputs.tax_unresolved;
+  if (free) d.best = d.central_best = Policy::always;
+  add_thresholds(all, d);
+  d.tornado = tornado(inputs, all);
   if (inputs.cheapest && inputs.cheapest->refusal.empty())
-    d.cheapest = answer_with(*inputs.cheapest, inputs, d, draws, seed);
+    d.cheapest = answer_with(*inputs.cheapest, inputs, d, seed);
   d.sentence = sentence_of(d, free);
   return d;
 }
@@ -197,13 +270,14 @@ Decision decide(const DecisionInputs& inputs, int draws, uint64_t seed) {
 std::vector<CostPoint> costs_by_tax(const DecisionInputs& inputs, const Decision& decision,
                                     int points) {
   const DecisionInput& tax = inputs.named("overhead_ratio");
-  const double end = 1.3 * std::max({tax.high, decision.break_even, decision.over_windows, 0.01});
+  const double windows = std::isfinite(decision.over_windows) ? decision.over_windows : 0;
+  const double end = 1.3 * std::max({tax.high, decision.break_even, windows, 0.01});
   std::vector<CostPoint> curve;
   for (int i = 0; i < points; ++i) {
     CostPoint point;
     point.overhead_ratio = end * i / (points - 1);
-    const Economics e = inputs.with("overhead_ratio", point.overhead_ratio);
-    for (const Policy policy : kPolicies) point.cost[index_of(policy)] = policy_cost(e, policy);
+    for (size_t k = 0; k < point.cost.size(); ++k)
+      point.cost[k] = decision.untaxed_cost[k] + point.overhead_ratio * decision.tax_cost[k];
     curve.push_back(point);
   }
   return curve;

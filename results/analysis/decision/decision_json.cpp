@@ -10,6 +10,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json finite(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+// As records have it: 1 is no cost.
+Json ratio(double overhead) { return finite(1 + overhead); }
 Json band(const Band& b) { return {{"p10", b.p10}, {"p50", b.p50}, {"p90", b.p90}}; }
 
 constexpr Policy kPolicies[] = {Policy::never, Policy::windows, Policy::always};
@@ -20,8 +22,9 @@ Json policies_json(const Answer& answer) {
   Json policies;
   for (const Policy policy : kPolicies) {
     const auto i = static_cast<size_t>(policy);
-    policies[to_string(policy)] = {{"expected_cost", answer.cost[i]},
-                                   {"cost_band", band(answer.cost_band[i])},
+    policies[to_string(policy)] = {{"expected_cost_dollars", answer.cost[i]},
+                                   {"cost_at_central_values_dollars", answer.central_cost[i]},
+                                   {"cost_band_dollars", band(answer.cost_band[i])},
                                    {"probability_cheapest", answer.probability[i]}};
   }
   return policies;
@@ -30,13 +33,13 @@ Json policies_json(const Answer& answer) {
 Json subset_json(const SubsetAnswer& answer) {
   const KnobSubset& subset = answer.subset;
   return {{"knobs", subset.knobs},
-          {"overhead_ratio", subset.value},
-          {"overhead_ratio_low", subset.low},
-          {"overhead_ratio_high", subset.high},
+          {"overhead_ratio", ratio(subset.value)},
+          {"overhead_ratio_low", ratio(subset.low)},
+          {"overhead_ratio_high", ratio(subset.high)},
           {"source", subset.source},
           {"answer", to_string(answer.best)},
           {"policies", policies_json(answer)},
-          {"always_saved", answer.saved}};
+          {"always_saved_dollars", answer.saved}};
 }
 
 }  // namespace
@@ -46,9 +49,12 @@ std::string decision_json(const Decision& d, const DecisionInputs& inputs) {
   root["answer"] = to_string(d.best);
   root["sentence"] = d.sentence;
   root["policies"] = policies_json(d);
-  root["break_even_overhead_ratio"] = d.break_even;
-  root["break_even_overhead_ratio_band"] = band(d.break_even_band);
-  root["always_over_windows_overhead_ratio"] = d.over_windows;
+  root["answer_at_central_values"] = to_string(d.central_best);
+  root["break_even_overhead_ratio_at_central_values"] = ratio(d.central_break_even);
+  root["break_even_overhead_ratio"] = ratio(d.break_even);
+  root["break_even_overhead_ratio_band"] =
+      band({1 + d.break_even_band.p10, 1 + d.break_even_band.p50, 1 + d.break_even_band.p90});
+  root["always_over_windows_overhead_ratio"] = ratio(d.over_windows);
   root["break_even_gpus"] = finite(d.gpus_break_even);
   root["window_hazard_per_hour"] = finite(d.window_hazard);
   root["cheapest_subset"] = d.cheapest ? subset_json(*d.cheapest) : Json(nullptr);
@@ -61,8 +67,8 @@ std::string decision_json(const Decision& d, const DecisionInputs& inputs) {
     root["tornado"].push_back({{"input", s.input},
                                {"low", s.low},
                                {"high", s.high},
-                               {"always_saves_at_low", s.advantage_low},
-                               {"always_saves_at_high", s.advantage_high},
+                               {"always_saves_at_low_dollars", s.advantage_low},
+                               {"always_saves_at_high_dollars", s.advantage_high},
                                {"best_at_low", to_string(s.best_low)},
                                {"best_at_high", to_string(s.best_high)}});
   }
@@ -72,6 +78,10 @@ std::string decision_json(const Decision& d, const DecisionInputs& inputs) {
                                   {"high", input.high},
                                   {"given", input.given},
                                   {"source", input.source}};
+  }
+  if (inputs.tax_unresolved) {
+    root["inputs"]["overhead_ratio"]["value"] = nullptr;
+    root["inputs"]["overhead_ratio"]["value_reason"] = "the run did not resolve it";
   }
   return root.dump(2) + "\n";
 }

@@ -1,15 +1,14 @@
 #include "results/analysis/decision/economics.h"
 
-#include <cmath>
+#include <algorithm>
 
 namespace dettax {
 namespace {
 
 double cluster_price(const Economics& e) { return e.gpus * e.price_per_gpu_hour; }
+// Of the cluster, and of everyone who waits for the run.
+double hour_price(const Economics& e) { return cluster_price(e) + e.delay_price_per_hour; }
 double anomalies(const Economics& e) { return e.anomalies_per_gpu_hour * e.gpus * e.run_hours; }
-
-// What one anomaly costs less where it can be replayed.
-double saved(const Economics& e) { return anomaly_cost(e, false) - anomaly_cost(e, true); }
 
 }  // namespace
 
@@ -35,7 +34,7 @@ double anomaly_cost(const Economics& e, bool deterministic) {
 }
 
 double policy_cost(const Economics& e, Policy policy) {
-  const double slower = cluster_price(e) * e.run_hours * e.overhead_ratio;
+  const double slower = hour_price(e) * e.run_hours * e.overhead_ratio;
   const double fast = anomaly_cost(e, false);
   const double deterministic = anomaly_cost(e, true);
   switch (policy) {
@@ -54,44 +53,22 @@ double policy_cost(const Economics& e, Policy policy) {
   return 0;
 }
 
-Policy best_policy(const Economics& e) {
-  Policy best = Policy::never;
-  for (const Policy policy : {Policy::windows, Policy::always}) {
-    if (policy_cost(e, policy) < policy_cost(e, best)) best = policy;
-  }
-  return best;
+Policy cheapest_of(const PolicyCosts& costs) {
+  const auto least = std::min_element(costs.begin(), costs.end());
+  return static_cast<Policy>(least - costs.begin());
+}
+
+PolicyCosts policy_costs(const Economics& e) {
+  return {policy_cost(e, Policy::never), policy_cost(e, Policy::windows),
+          policy_cost(e, Policy::always)};
 }
 
 double break_even_overhead(const Economics& e) {
-  return e.anomalies_per_gpu_hour * saved(e) / e.price_per_gpu_hour;
+  return e.anomalies_per_gpu_hour * e.gpus * anomaly_saving(e) / hour_price(e);
 }
 
-double always_over_windows_overhead(const Economics& e) {
-  const double outside_saved =
-      (1 - e.window_hazard_share) * (1 - e.reappearance_probability) * saved(e);
-  const double more_time = (1 - e.window_share) * e.price_per_gpu_hour +
-                           e.anomalies_per_gpu_hour * anomaly_cost(e, true);
-  return e.anomalies_per_gpu_hour * outside_saved / more_time;
-}
+double anomaly_saving(const Economics& e) { return anomaly_cost(e, false) - anomaly_cost(e, true); }
 
-// The saving has a part that grows with the cluster and one that does not: linear in gpus.
-double break_even_gpus(const Economics& e) {
-  Economics none = e;
-  none.gpus = 0;
-  const double fixed = saved(none);
-  const double per_gpu = (saved(e) - fixed) / e.gpus;
-  const double needed = e.overhead_ratio * e.price_per_gpu_hour / e.anomalies_per_gpu_hour - fixed;
-  if (needed <= 0) return 0;
-  return per_gpu > 0 ? needed / per_gpu : HUGE_VAL;
-}
-
-double window_hazard_per_hour(const Economics& e) {
-  const double gain = saved(e);
-  return gain > 0 ? cluster_price(e) * e.overhead_ratio / gain : HUGE_VAL;
-}
-
-double hours_between_anomalies(const Economics& e) {
-  return 1 / (e.anomalies_per_gpu_hour * e.gpus);
-}
+double slower_hour_cost(const Economics& e) { return hour_price(e) * e.overhead_ratio; }
 
 }  // namespace dettax

@@ -1,7 +1,6 @@
 #pragma once
 
-#include <string>
-#include <vector>
+#include <array>
 
 namespace dettax {
 
@@ -20,7 +19,7 @@ struct Economics {
   double window_share = 0;  // of the time in deterministic windows
   double window_hazard_share = 0;
   double reappearance_probability = 0;
-  double delay_price_per_hour = 0;
+  double delay_price_per_hour = 0;  // of the project: while blocked, and for a longer run
 };
 
 enum class Policy { never, windows, always };
@@ -30,17 +29,16 @@ const char* to_string(Policy policy);
 double anomaly_cost(const Economics& e, bool deterministic);
 // Expected cost, over the whole run, of what goes beyond undisturbed fast training.
 double policy_cost(const Economics& e, Policy policy);
+using PolicyCosts = std::array<double, 3>;  // by policy
+PolicyCosts policy_costs(const Economics& e);
 // never where nothing is cheaper.
-Policy best_policy(const Economics& e);
+Policy cheapest_of(const PolicyCosts& costs);
 
-// Overhead up to which always is cheaper than never.
+// Overhead up to which always is cheaper than never, but for the anomalies that the longer run meets.
 double break_even_overhead(const Economics& e);
-// Overhead from which windows are cheaper than always; negative: always never is.
-double always_over_windows_overhead(const Economics& e);
-// GPUs from which on always is cheaper than never; 0 at no overhead.
-double break_even_gpus(const Economics& e);
-// Anomalies an hour, of the whole cluster, above which a stretch of time is worth running deterministically.
-double window_hazard_per_hour(const Economics& e);
-double hours_between_anomalies(const Economics& e);
+// What one anomaly costs less where it can be replayed.
+double anomaly_saving(const Economics& e);
+// What an hour of the run costs more where it is deterministic.
+double slower_hour_cost(const Economics& e);
 
 }  // namespace dettax

@@ -13,52 +13,54 @@
 namespace dettax {
 namespace {
 
-enum class Kind { positive, not_negative, probability };
+// The ranges keep every result finite, and hold whatever anybody may mean in any currency.
+constexpr NumberRange kShare{.low = 0, .high = 1};
+constexpr NumberRange kHours{.low = 0, .high = 1e6};
+constexpr NumberRange kPrice{.low = 0, .high = 1e9};
 
 struct InputKey {
   const char* name;
   double Economics::* value;
-  Kind kind;
+  NumberRange range;
 };
 constexpr InputKey kKeys[] = {
-    {"gpus", &Economics::gpus, Kind::positive},
-    {"run_hours", &Economics::run_hours, Kind::positive},
-    {"overhead_ratio", &Economics::overhead_ratio, Kind::not_negative},
-    {"price_per_gpu_hour", &Economics::price_per_gpu_hour, Kind::positive},
-    {"engineer_price_per_hour", &Economics::engineer_price_per_hour, Kind::not_negative},
-    {"anomalies_per_gpu_hour", &Economics::anomalies_per_gpu_hour, Kind::positive},
-    {"blocked_hours_fast", &Economics::blocked_hours_fast, Kind::not_negative},
-    {"blocked_hours_deterministic", &Economics::blocked_hours_deterministic, Kind::not_negative},
-    {"engineer_hours_fast", &Economics::engineer_hours_fast, Kind::not_negative},
-    {"engineer_hours_deterministic", &Economics::engineer_hours_deterministic, Kind::not_negative},
-    {"escape_probability_fast", &Economics::escape_probability_fast, Kind::probability},
-    {"escape_probability_deterministic", &Economics::escape_probability_deterministic,
-     Kind::probability},
-    {"escape_hours", &Economics::escape_hours, Kind::not_negative},
-    {"window_share", &Economics::window_share, Kind::probability},
-    {"window_hazard_share", &Economics::window_hazard_share, Kind::probability},
-    {"reappearance_probability", &Economics::reappearance_probability, Kind::probability},
-    {"delay_price_per_hour", &Economics::delay_price_per_hour, Kind::not_negative}};
+    {"gpus", &Economics::gpus, {.low = 1, .high = 1e8}},
+    {"run_hours", &Economics::run_hours, {.low = 0.001, .high = 1e6}},
+    {"overhead_ratio", &Economics::overhead_ratio, {.low = 0, .high = 1000}},
+    {"price_per_gpu_hour", &Economics::price_per_gpu_hour, {.low = 0.0001, .high = 1e6}},
+    {"engineer_price_per_hour", &Economics::engineer_price_per_hour, kPrice},
+    {"anomalies_per_gpu_hour", &Economics::anomalies_per_gpu_hour, {.low = 1e-12, .high = 1}},
+    {"blocked_hours_fast", &Economics::blocked_hours_fast, kHours},
+    {"blocked_hours_deterministic", &Economics::blocked_hours_deterministic, kHours},
+    {"engineer_hours_fast", &Economics::engineer_hours_fast, kHours},
+    {"engineer_hours_deterministic", &Economics::engineer_hours_deterministic, kHours},
+    {"escape_probability_fast", &Economics::escape_probability_fast, kShare},
+    {"escape_probability_deterministic", &Economics::escape_probability_deterministic, kShare},
+    {"escape_hours", &Economics::escape_hours, kHours},
+    {"window_share", &Economics::window_share, kShare},
+    {"window_hazard_share", &Economics::window_hazard_share, kShare},
+    {"reappearance_probability", &Economics::reappearance_probability, kShare},
+    {"delay_price_per_hour", &Economics::delay_price_per_hour, kPrice}};
 
-NumberRange range_of(Kind kind) {
-  NumberRange range{.low = 0, .low_open = kind == Kind::positive};
-  if (kind == Kind::probability) range.high = 1;
-  return range;
+NumberRange range_of(const std::string& name) {
+  return std::find_if(std::begin(kKeys), std::end(kKeys),
+                      [&](const InputKey& key) { return name == key.name; })
+      ->range;
 }
 
 // A number, or a map with a band. A number alone is taken as sure.
-void read_input(const Yaml& node, Kind kind, DecisionInput& input) {
+void read_input(const Yaml& node, NumberRange range, DecisionInput& input) {
   if (node.kind != Yaml::Kind::map) {
-    input.value = input.low = input.high = read_number(node, input.name, range_of(kind));
+    input.value = input.low = input.high = read_number(node, input.name, range);
     input.missing = false;
     return;
   }
   MapReader keys(node, input.name);
   const bool has_value = keys.find("value") != nullptr;
-  keys.number("value", input.value, range_of(kind));
+  keys.number("value", input.value, range);
   if (has_value) input.low = input.high = input.value;
-  keys.number("low", input.low, range_of(kind));
-  keys.number("high", input.high, range_of(kind));
+  keys.number("low", input.low, range);
+  keys.number("high", input.high, range);
   keys.text("source", input.source);
   keys.finish();
   if (!has_value) input.value = std::clamp(input.value, input.low, input.high);
@@ -86,10 +88,10 @@ KnobSubset read_subset(const Yaml& node) {
     }
   }
   keys.require("value");
-  keys.number("value", subset.value, range_of(Kind::not_negative));
+  keys.number("value", subset.value, range_of("overhead_ratio"));
   subset.low = subset.high = subset.value;
-  keys.number("low", subset.low, range_of(Kind::not_negative));
-  keys.number("high", subset.high, range_of(Kind::not_negative));
+  keys.number("low", subset.low, range_of("overhead_ratio"));
+  keys.number("high", subset.high, range_of("overhead_ratio"));
   keys.text("source", subset.source);
   keys.finish();
   if (subset.low > subset.value || subset.value > subset.high)
@@ -99,6 +101,21 @@ KnobSubset read_subset(const Yaml& node) {
 
 std::string defaults_path() {
   return (std::filesystem::path(find_home()) / "configs/decisions/defaults.yaml").string();
+}
+
+// Windows that take no time find nothing, and those that take it all leave nothing out.
+void check_windows(const DecisionInputs& inputs) {
+  const DecisionInput& share = inputs.named("window_share");
+  const DecisionInput& hazard = inputs.named("window_hazard_share");
+  if (share.low == 0 && hazard.high > 0)
+    throw Error(ErrorKind::config,
+                "window_share: windows of no time hold no anomalies: it must be above 0 where "
+                "window_hazard_share is; without windows, set window_hazard_share=0 too");
+  if (share.high == 1 && hazard.low < 1)
+    throw Error(
+        ErrorKind::config,
+        "window_share: windows of all the time hold all anomalies: it must be below 1 where "
+        "window_hazard_share is");
 }
 
 bool is_asked_for(const std::string& name) {
@@ -134,12 +151,6 @@ Economics DecisionInputs::economics() const {
   return e;
 }
 
-Economics DecisionInputs::with(const std::string& name, double value) const {
-  Economics e = economics();
-  economics_value(e, name) = value;
-  return e;
-}
-
 std::vector<std::string> DecisionInputs::missing() const {
   std::vector<std::string> names;
   for (const DecisionInput& input : inputs) {
@@ -167,13 +178,13 @@ DecisionInputs load_decision_inputs(const std::string& file,
   for (const InputKey& key : kKeys) {
     DecisionInput input;
     input.name = key.name;
-    read_input(default_keys.require(key.name), key.kind, input);
+    read_input(default_keys.require(key.name), key.range, input);
     // A default of these decides nothing; the answer says that they were not given.
     if (is_asked_for(input.name)) input.missing = true;
     if (const Yaml* given = keys.find(key.name);
         given != nullptr && given->kind != Yaml::Kind::null) {
       input.source.clear();
-      read_input(*given, key.kind, input);
+      read_input(*given, key.range, input);
       input.given = true;
     }
     result.inputs.push_back(std::move(input));
@@ -181,6 +192,7 @@ DecisionInputs load_decision_inputs(const std::string& file,
   if (const Yaml* subset = keys.find("cheapest_subset")) result.cheapest = read_subset(*subset);
   default_keys.finish();
   keys.finish();
+  check_windows(result);
   return result;
 }
 

@@ -29,9 +29,10 @@ struct KnobSubset {
 struct DecisionInputs {
   std::vector<DecisionInput> inputs;   // in the order of input_names()
   std::optional<KnobSubset> cheapest;  // nothing where nobody looked for it
+  bool tax_unresolved =
+      false;  // the overhead is the interval of a run that did not resolve it; its value is the middle, and no result
   const DecisionInput& named(const std::string& name) const;
-  Economics economics() const;                                  // at the values
-  Economics with(const std::string& name, double value) const;  // and one input at another
+  Economics economics() const;  // at the values
   std::vector<std::string> missing() const;
   DecisionInputs with_input(const DecisionInput& input) const;  // a copy with that one replaced
 };
@@ -41,7 +42,7 @@ double& economics_value(Economics& e, const std::string& name);
 
 // Defaults of configs/decisions/defaults.yaml under the keys of a file (empty: none) and overrides. A file may hold `cheapest_subset` too:
 // {knobs: [gemm, attention], value, low, high, source}. Throws Error{config} on a key that does not exist, a negative price, a probability
-// above 1, a band that does not hold its value, a knob that does not exist.
+// above 1, a number beyond all sense, windows of no time with anomalies inside, a band that does not hold its value, a knob that does not exist.
 DecisionInputs load_decision_inputs(const std::string& file,
                                     const std::vector<Override>& overrides);
 
