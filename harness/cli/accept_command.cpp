@@ -336,6 +336,7 @@ ExitCode AcceptCommand::run(const Streams& streams) {
   if (!accept_.verdict_file.empty()) require_writable("--verdict", accept_.verdict_file);
   const AcceptanceRules rules = this->rules();
   judge({}, rules, {});  // reads what it needs
+  if (!run_.list && !run_.dump_config) require_backend(run_);
   return accept_.judged.empty() ? measure(rules, streams) : judge_runs(rules, streams);
 }
 

@@ -15,7 +15,6 @@
 #include "harness/cli/run_options.h"
 #include "harness/cli/suite_measurement.h"
 #include "harness/cli/terminal.h"
-#include "harness/device/cuda_presence.h"
 #include "harness/launch/memory.h"
 #include "harness/launch/rank_pool.h"
 #include "results/reason.h"
@@ -40,7 +39,6 @@ class RunCommand : public Command {
  private:
   bool asks_for_text(const Streams& streams, ExitCode& code) const;
   void check_questions() const;
-  void require_backend() const;
 
   RunOptions options_;
 };
@@ -52,14 +50,6 @@ void RunCommand::check_questions() const {
   if (options_.dry_run) asked.emplace_back("--dry-run");
   if (options_.dump_config) asked.emplace_back("--dump-config");
   if (asked.size() > 1) throw Error(ErrorKind::usage, join(asked, " and ") + ": give one of them");
-}
-
-// A case that its suite gives to CUDA is skipped where there is none; who asks for CUDA on the command line wants to hear it.
-void RunCommand::require_backend() const {
-  const auto given = options_.case_settings.find("--backend");
-  if (given == options_.case_settings.end() || given->second != to_string(Backend::cuda)) return;
-  const std::string missing = find_cuda().missing;
-  if (!missing.empty()) throw Error(ErrorKind::infrastructure, "--backend cuda: " + missing);
 }
 
 // --list, --dump-config and --dry-run start nothing.
@@ -96,9 +86,9 @@ ExitCode RunCommand::run(const Streams& streams) {
   const std::vector<NamedFile> outputs = files_of(options_.exports);
   require_other_files(outputs, files_read(options_));
   if (options_.kernels) require_kernel_programs();
+  if (!options_.list && !options_.dump_config) require_backend(options_);
   ExitCode code = ExitCode::pass;
   if (asks_for_text(streams, code)) return code;
-  require_backend();
   const Suite planned = suite_to_measure(options_);
   check_launcher(planned.launch);
   RunFolder folder = folder_to_measure(options_, planned);

@@ -10,6 +10,7 @@
 #include "harness/base/error.h"
 #include "harness/base/text.h"
 #include "harness/cli/injections.h"
+#include "harness/device/cuda_presence.h"
 #include "harness/plan/override.h"
 
 namespace dettax {
@@ -157,6 +158,13 @@ std::vector<NamedFile> files_read(const RunOptions& options) {
           {"the suite", options.config},
           {"the text", options.text_file},
           {"the hostfile", options.launch.hostfile}};
+}
+
+void require_backend(const RunOptions& options) {
+  const auto given = options.case_settings.find("--backend");
+  if (given == options.case_settings.end() || given->second != to_string(Backend::cuda)) return;
+  const std::string missing = find_cuda().missing;
+  if (!missing.empty()) throw Error(ErrorKind::infrastructure, "--backend cuda: " + missing);
 }
 
 Suite load_run_suite(const RunOptions& options) {

@@ -34,6 +34,10 @@ void declare_run_options(Options& options, RunOptions& values);
 // The files that a run reads.
 std::vector<NamedFile> files_read(const RunOptions& options);
 
+// A case that its suite gives to CUDA is skipped where there is none; who asks for CUDA on the command line wants to hear it:
+// Error{infrastructure}.
+void require_backend(const RunOptions& options);
+
 // Whether anything was given that changes what is run.
 bool changes_suite(const RunOptions& options);
 

@@ -284,9 +284,19 @@ TEST(Backend, CudaThatIsNotThereIsNamedWithItsCode) {
       run_program(folder.path(), "run tiny -C cases.*.backend=cuda --output-dir runs");
   EXPECT_EQ(skipped.exit_code, 77);
   EXPECT_THAT(skipped.out + skipped.err, HasSubstr("backend cuda is not available: "));
-  const Outcome planned = run_program(folder.path(), "run tiny --backend cuda --dry-run");
+  const Outcome planned = run_program(folder.path(), "run tiny -C cases.*.backend=cuda --dry-run");
   EXPECT_EQ(planned.exit_code, 77);
   EXPECT_THAT(planned.out, HasSubstr("refused: backend cuda is not available: "));
+  for (const char* command : {"run tiny --dry-run", "accept tiny --dry-run", "accept tiny"}) {
+    const Outcome one =
+        run_program(folder.path(), command + std::string(" --backend cuda --output-dir runs"));
+    EXPECT_EQ(one.exit_code, 4) << command;
+    EXPECT_EQ(one.err, asked.err) << command;
+    EXPECT_EQ(one.out, "") << command;
+  }
+  // What is written for another machine may be written here.
+  const Outcome dumped = run_program(folder.path(), "run tiny --backend cuda --dump-config");
+  EXPECT_EQ(dumped.exit_code, 0);
   EXPECT_EQ(run_program(folder.path(), "run tiny --backend gpu").exit_code, 2);
 }
 
