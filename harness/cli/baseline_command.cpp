@@ -86,7 +86,8 @@ class BaselineCommand : public Command {
       if (platform.empty() && !record.arms.empty()) platform = platform_of(record.environment);
     }
     const fs::path path = path_for(platform);
-    if (!fs::is_regular_file(path))
+    std::error_code error;
+    if (!fs::is_regular_file(path, error))
       throw Error(
           ErrorKind::config,
           fmt::format("{}: there is no such baseline; `dettax baseline record RUN...` makes "

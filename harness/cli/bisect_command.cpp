@@ -188,8 +188,10 @@ void BisectCommand::replay_in(const fs::path& folder, BisectReport& report,
 
 ExitCode BisectCommand::run(const Streams& streams) {
   check();
-  const bool files = fs::is_regular_file(a_) || fs::is_regular_file(b_);
-  if (files && !(fs::is_regular_file(a_) && fs::is_regular_file(b_)))
+  std::error_code neither;
+  const bool file_a = fs::is_regular_file(a_, neither), file_b = fs::is_regular_file(b_, neither);
+  const bool files = file_a || file_b;
+  if (file_a != file_b)
     throw Error(
         ErrorKind::usage,
         fmt::format("bisect: {} and {}: two ledger files or two runs are expected", a_, b_));

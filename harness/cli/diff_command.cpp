@@ -78,8 +78,10 @@ std::vector<LedgerDiff> DiffCommand::diffs_of_runs(const Streams& streams,
 }
 
 ExitCode DiffCommand::run(const Streams& streams) {
-  const bool files = fs::is_regular_file(a_) || fs::is_regular_file(b_);
-  if (files && !(fs::is_regular_file(a_) && fs::is_regular_file(b_)))
+  std::error_code neither;
+  const bool file_a = fs::is_regular_file(a_, neither), file_b = fs::is_regular_file(b_, neither);
+  const bool files = file_a || file_b;
+  if (file_a != file_b)
     throw Error(ErrorKind::usage,
                 fmt::format("diff: {} and {}: two ledger files or two runs are expected", a_, b_));
   if (files && !(arm_.empty() && case_.empty()))

@@ -19,17 +19,22 @@ namespace fs = std::filesystem;
 // Ledgers of a run by their path in it.
 std::map<std::string, fs::path> ledgers_in(const fs::path& run) {
   const fs::path folder = run / "ledgers";
-  if (!fs::is_directory(folder))
+  std::error_code error, other;
+  if (!fs::is_directory(folder, error))
     throw Error(ErrorKind::config, fmt::format("{}: has no folder ledgers; a run folder with "
                                                "evidence, or a ledger file, is expected",
                                                run.string()));
   std::map<std::string, fs::path> found;
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
-    if (!entry.is_regular_file() || !name.ends_with(".ledger")) continue;
+  for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (!entry->is_regular_file(other) || !name.ends_with(".ledger")) continue;
     if (name.find(".weak_") != name.npos) continue;
-    found[fs::relative(entry.path(), folder).string()] = entry.path();
+    found[entry->path().lexically_relative(folder).string()] = entry->path();
   }
+  if (error)
+    throw Error(ErrorKind::config, fmt::format("{}: cannot be read with all in it: {}",
+                                               folder.string(), error.message()));
   return found;
 }
 

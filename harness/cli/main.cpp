@@ -1,4 +1,5 @@
 #include <exception>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <vector>
@@ -56,6 +57,10 @@ ExitCode run(int argc, const char* const* argv) {
           << "dettax: this is a fault of dettax itself; please report it with the line above\n";
     }
     return dettax::exit_code_of(error.kind());
+  } catch (const std::filesystem::filesystem_error& error) {
+    // What a disk refuses is no fault of dettax.
+    std::cerr << "dettax: " << error.path1().string() << ": " << error.code().message() << '\n';
+    return ExitCode::infrastructure;
   } catch (const std::exception& error) {
     std::cerr << "dettax: unexpected: " << error.what()
               << "; this is a fault of dettax itself, please report it\n";

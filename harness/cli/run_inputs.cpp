@@ -31,9 +31,30 @@ bool is_record(const fs::path& file) {
          head.find("\"" + file.stem().string() + "\"") != head.npos;
 }
 
+// What vanished meanwhile, and what stands for nothing, is no run; what cannot be looked at might be one.
+void require_readable(const fs::path& path, const std::error_code& error) {
+  for (const std::errc none : {std::errc::no_such_file_or_directory, std::errc::not_a_directory,
+                               std::errc::too_many_symbolic_link_levels}) {
+    if (!error || error == none) return;
+  }
+  throw Error(ErrorKind::config,
+              fmt::format("{}: cannot be read: {}", path.string(), error.message()));
+}
+
+std::vector<fs::directory_entry> entries_of(const fs::path& folder) {
+  std::vector<fs::directory_entry> entries;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error))
+    entries.push_back(*entry);
+  require_readable(folder, error);
+  return entries;
+}
+
 void require_no_records(const fs::path& folder) {
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    if (entry.is_regular_file() && is_record(entry.path()))
+  std::error_code error;
+  for (const auto& entry : entries_of(folder)) {
+    if (entry.is_regular_file(error) && is_record(entry.path()))
       throw Error(ErrorKind::config,
                   fmt::format("{}: has records but no {}, which says what was planned; put it "
                               "back, or take the folder away",
@@ -42,14 +63,21 @@ void require_no_records(const fs::path& folder) {
 }
 
 void collect(const fs::path& folder, int depth, std::set<fs::path>& found) {
-  if (fs::is_regular_file(folder / kJournalName)) {
-    found.insert(fs::canonical(folder));
+  std::error_code error;
+  if (fs::is_regular_file(folder / kJournalName, error)) {
+    const fs::path run = fs::canonical(folder, error);
+    require_readable(folder, error);
+    if (!error) found.insert(run);
     return;
   }
+  require_readable(folder, error);
   require_no_records(folder);
-  if (depth < kDeepest) {
-    for (const auto& entry : fs::directory_iterator(folder)) {
-      if (entry.is_directory()) collect(entry.path(), depth + 1, found);
+  if (depth == kDeepest) return;
+  for (const auto& entry : entries_of(folder)) {
+    if (entry.is_directory(error)) {
+      collect(entry.path(), depth + 1, found);
+    } else {
+      require_readable(entry.path(), error);
     }
   }
 }

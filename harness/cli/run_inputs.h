@@ -9,7 +9,7 @@
 namespace dettax {
 
 // Run folders below what was named: a run, or a folder that holds runs (as an array of jobs leaves them, a folder a node). Sorted, each
-// once; Error{config} for one that holds none, and for a folder that has a run's records but no longer its journal.
+// once; Error{config} for one that holds none, for a folder that cannot be read, and for one that has a run's records but no longer its journal.
 std::vector<RunFolder> find_runs(const std::vector<std::string>& names);
 
 // Events of the journal that say how a run came about.

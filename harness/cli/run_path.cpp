@@ -15,9 +15,10 @@ namespace {
 // By name, which begins with the time.
 std::vector<std::string> run_names() {
   std::vector<std::string> names;
-  std::error_code missing;
-  for (const auto& entry : std::filesystem::directory_iterator(default_runs_folder(), missing)) {
-    if (entry.is_directory()) names.push_back(entry.path().filename().string());
+  std::error_code missing, other;
+  for (std::filesystem::directory_iterator entry(default_runs_folder(), missing), end;
+       !missing && entry != end; entry.increment(missing)) {
+    if (entry->is_directory(other)) names.push_back(entry->path().filename().string());
   }
   std::sort(names.begin(), names.end());
   return names;
@@ -36,7 +37,8 @@ std::filesystem::path find_run(const std::string& text) {
     }
     return default_runs_folder() / names.back();
   }
-  if (std::filesystem::is_directory(text)) return text;
+  std::error_code other;
+  if (std::filesystem::is_directory(text, other)) return text;
   if (std::find(names.begin(), names.end(), text) != names.end())
     return default_runs_folder() / text;
   throw Error(ErrorKind::config,

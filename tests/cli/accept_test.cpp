@@ -7,6 +7,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "results/reason.h"
 #include "results/run_folder.h"
@@ -105,6 +106,40 @@ TEST(Accept, ARunThatLostItsJournalIsNotLeftOut) {
   const Outcome found = run_program(folder.path(), "accept --judge runs");
   EXPECT_EQ(found.exit_code, 2) << found.out;
   EXPECT_THAT(found.err, HasSubstr("has records but no journal.jsonl"));
+}
+
+TEST(Accept, LinksThatLeadNowhereAreNoRuns) {
+  const TemporaryFolder folder;
+  leave_fleet(folder.path() / "runs", 3);
+  const std::string verdict = run_program(folder.path(), "accept --judge runs --verdict -").out;
+  fs::create_symlink("loop", folder.path() / "runs/loop");
+  fs::create_symlink("nowhere", folder.path() / "runs/dangling");
+  fs::create_symlink(".", folder.path() / "runs/itself");
+  const Outcome found = run_program(folder.path(), "accept --judge runs --verdict -");
+  EXPECT_EQ(found.out, verdict) << found.err;
+  EXPECT_EQ(run_program(folder.path(), "baseline record runs --baseline -").exit_code, 0);
+  EXPECT_EQ(run_program(folder.path(), "accept --judge runs/loop").exit_code, 2);
+}
+
+TEST(Accept, AFolderThatCannotBeReadIsNamed) {
+  const TemporaryFolder folder;
+  leave_fleet(folder.path() / "runs", 3);
+  fs::create_directory(folder.path() / "runs/closed");
+  // Root reads everything unless it gives that up.
+  const std::string ordinary =
+      ::geteuid() == 0 ? "setpriv --bounding-set=-dac_override,-dac_read_search" : "";
+  if (run_program(folder.path(), "--version", ordinary).exit_code != 0)
+    GTEST_SKIP() << "root cannot be held back here";
+  for (const char* command : {"accept --judge runs", "baseline record runs --baseline -"}) {
+    EXPECT_EQ(run_program(folder.path(), command, ordinary).exit_code, 0) << command;
+    for (const fs::perms mode : {fs::perms::none, fs::perms::owner_read, fs::perms::owner_exec}) {
+      fs::permissions(folder.path() / "runs/closed", mode);
+      const Outcome found = run_program(folder.path(), command, ordinary);
+      EXPECT_EQ(found.exit_code, 2) << command;
+      EXPECT_THAT(found.err, HasSubstr("runs/closed: cannot be read: Permission denied"));
+    }
+    fs::permissions(folder.path() / "runs/closed", fs::perms::owner_all);
+  }
 }
 
 TEST(Accept, StandardOutputHoldsOneThing) {

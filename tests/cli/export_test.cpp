@@ -103,6 +103,25 @@ TEST(Export, TwoFormatsGoToTwoFiles) {
   EXPECT_EQ(run_program(folder.path(), "export " + run + " --csv x --junit y").exit_code, 0);
 }
 
+TEST(Export, ALoopOfLinksAmongTheRunsIsNoFault) {
+  const TemporaryFolder folder;
+  const std::string run = make_run(folder, "within_limit");
+  std::filesystem::create_directories(folder.path() / "results" / "runs");
+  std::filesystem::create_symlink("loop", folder.path() / "results" / "runs" / "loop");
+  EXPECT_EQ(run_program(folder.path(), "report " + run).exit_code, 0);
+  EXPECT_EQ(run_program(folder.path(), "report latest").exit_code, 2);
+  std::filesystem::create_directory(run + "/ledgers");
+  std::filesystem::create_symlink("loop.ledger", run + "/ledgers/loop.ledger");
+  const Outcome outcome = run_program(folder.path(), "diff " + run + " " + run);
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("the runs have no ledger of that arm and case"));
+  // A disk that refuses is no fault of dettax either.
+  const Outcome refused =
+      run_program(folder.path(), "restart-check tiny --output-dir " + run + "/suite.yaml/x");
+  EXPECT_EQ(refused.exit_code, 4);
+  EXPECT_EQ(refused.err, "dettax: " + run + "/suite.yaml/x: Not a directory\n");
+}
+
 TEST(Export, AMetricsFileKeepsTheLastSuccess) {
   const TemporaryFolder folder;
   const std::string good = make_run(folder, "within_limit"), bad = make_run(folder, "rank_crashed");
