@@ -258,6 +258,7 @@ ExitCode AcceptCommand::judge_runs(const AcceptanceRules& rules, const Streams& 
   std::vector<AcceptanceInput> inputs;
   const std::vector<RunFolder> folders = find_runs(accept_.judged);
   for (const RunFolder& folder : folders) {
+    require_other_files(outputs(), files_of_run("run " + folder.run_id(), folder));
     for (AcceptanceInput& input : acceptance_inputs(folder)) inputs.push_back(std::move(input));
   }
   return finish(inputs, judge(inputs, rules, recorded_context(folders)), {}, streams);

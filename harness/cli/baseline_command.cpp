@@ -12,6 +12,7 @@
 #include "harness/base/format.h"
 #include "harness/cli/acceptance_text.h"
 #include "harness/cli/command.h"
+#include "harness/cli/export_options.h"
 #include "harness/cli/run_inputs.h"
 #include "harness/cli/terminal.h"
 #include "results/analysis/acceptance/baseline.h"
@@ -24,9 +25,9 @@ namespace fs = std::filesystem;
 
 fs::path default_folder() { return fs::path("results") / "baselines"; }
 
-std::vector<Record> records_of(const std::vector<std::string>& runs) {
+std::vector<Record> records_of(const std::vector<RunFolder>& folders) {
   std::vector<Record> records;
-  for (const RunFolder& folder : find_runs(runs)) {
+  for (const RunFolder& folder : folders) {
     for (Record& record : folder.records()) records.push_back(std::move(record));
   }
   return records;
@@ -55,8 +56,12 @@ class BaselineCommand : public Command {
                   fmt::format("baseline {}: record or check is expected", action_));
     if (action_ == "check" && file_ == "-")
       throw Error(ErrorKind::usage, "baseline check --baseline -: a file is expected");
-    const std::vector<Record> records = records_of(runs_);
-    return action_ == "record" ? record(records, streams) : check(records, streams);
+    if (action_ == "record" && !file_.empty()) require_writable("--baseline", file_);
+    const std::vector<RunFolder> folders = find_runs(runs_);
+    if (action_ == "check") return check(records_of(folders), streams);
+    for (const RunFolder& folder : folders)
+      require_other_files({{"--baseline", file_}}, files_of_run("run " + folder.run_id(), folder));
+    return record(records_of(folders), streams);
   }
 
  private:
@@ -71,8 +76,8 @@ class BaselineCommand : public Command {
       return ExitCode::pass;
     }
     const fs::path path = path_for(baseline.platform);
-    std::error_code error;
-    if (path.has_parent_path()) fs::create_directories(path.parent_path(), error);
+    std::error_code error;  // that it is not there is said when it is written to
+    if (file_.empty()) fs::create_directories(path.parent_path(), error);
     write_file_atomically(path, baseline_json(baseline));
     streams.out << fmt::format("baseline of {}: {} from {}, written to {}\n", baseline.platform,
                                format_things(std::ssize(baseline.rows), "value"),

@@ -15,6 +15,7 @@
 #include "harness/cli/interrupt.h"
 #include "harness/cli/launch_options.h"
 #include "harness/cli/ledger_pairs.h"
+#include "harness/cli/run_inputs.h"
 #include "harness/cli/run_path.h"
 #include "harness/cli/scratch_folder.h"
 #include "harness/launch/replay.h"
@@ -197,10 +198,12 @@ ExitCode BisectCommand::run(const Streams& streams) {
         fmt::format("bisect: {} and {}: two ledger files or two runs are expected", a_, b_));
   if (files && !(arm_.empty() && case_.empty()))
     throw Error(ErrorKind::usage, "bisect: --arm and --case choose among the ledgers of two runs");
-  const auto read_from = [&](const std::string& name) {
-    return files ? name : (find_run(name) / "ledgers").string();
-  };
-  require_other_files({{"--json", json_}}, {{"A", read_from(a_)}, {"B", read_from(b_)}});
+  for (const auto& [what, name] : {NamedFile{"A", a_}, NamedFile{"B", b_}}) {
+    if (json_.empty()) break;
+    require_other_files({{"--json", json_}},
+                        files ? std::vector<NamedFile>{{what, name}}
+                              : files_of_run(what, RunFolder::open(find_run(name))));
+  }
   if (!files) choose_pair(streams);
   BisectReport report;
   report.recorded = recorded(a_, b_);

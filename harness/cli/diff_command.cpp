@@ -11,6 +11,7 @@
 #include "harness/cli/command.h"
 #include "harness/cli/export_options.h"
 #include "harness/cli/ledger_pairs.h"
+#include "harness/cli/run_inputs.h"
 #include "harness/cli/run_path.h"
 #include "harness/evidence/ledger_diff.h"
 #include "results/run_folder.h"
@@ -87,10 +88,12 @@ ExitCode DiffCommand::run(const Streams& streams) {
   if (files && !(arm_.empty() && case_.empty()))
     throw Error(ErrorKind::usage, "diff: --arm and --case choose among the ledgers of two runs");
   if (!json_.empty()) require_writable("--json", json_);
-  const auto read_from = [&](const std::string& name) {
-    return files ? name : (find_run(name) / "ledgers").string();
-  };
-  require_other_files({{"--json", json_}}, {{"A", read_from(a_)}, {"B", read_from(b_)}});
+  for (const auto& [what, name] : {NamedFile{"A", a_}, NamedFile{"B", b_}}) {
+    if (json_.empty()) break;
+    require_other_files({{"--json", json_}},
+                        files ? std::vector<NamedFile>{{what, name}}
+                              : files_of_run(what, RunFolder::open(find_run(name))));
+  }
   ExitCode missing = ExitCode::pass;
   std::vector<LedgerDiff> diffs;
   if (files) {

@@ -10,6 +10,7 @@
 #include "harness/base/text.h"
 #include "harness/cli/command.h"
 #include "harness/cli/export_options.h"
+#include "harness/cli/run_inputs.h"
 #include "harness/cli/run_path.h"
 #include "results/reason.h"
 #include "results/run_folder.h"
@@ -39,7 +40,9 @@ class ExportCommand : public Command {
     require_other_files(files_of(options_), {});
     std::vector<Record> records;
     for (const std::string& run : runs_) {
-      std::vector<Record> more = RunFolder::open(find_run(run)).records();
+      const RunFolder folder = RunFolder::open(find_run(run));
+      require_other_files(files_of(options_), files_of_run("run " + folder.run_id(), folder));
+      std::vector<Record> more = folder.records();
       if (more.empty()) throw Error(ErrorKind::infrastructure, run + ": no case was planned");
       records.insert(records.end(), std::make_move_iterator(more.begin()),
                      std::make_move_iterator(more.end()));

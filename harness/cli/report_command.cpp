@@ -9,6 +9,7 @@
 #include "harness/base/error.h"
 #include "harness/cli/command.h"
 #include "harness/cli/export_options.h"
+#include "harness/cli/run_inputs.h"
 #include "harness/cli/run_path.h"
 #include "harness/cli/terminal.h"
 #include "results/reason.h"
@@ -38,7 +39,9 @@ class ReportCommand : public Command {
   }
   ExitCode run(const Streams& streams) override {
     require_writable("--output", file_);
-    const auto records = RunFolder::open(find_run(run_)).records();
+    const RunFolder folder = RunFolder::open(find_run(run_));
+    require_other_files({{"--output", file_}}, files_of_run("run " + folder.run_id(), folder));
+    const auto records = folder.records();
     if (records.empty()) throw Error(ErrorKind::infrastructure, run_ + ": no case was planned");
     if (format_ == kTable) {
       table(records, streams);

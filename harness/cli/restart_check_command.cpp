@@ -169,6 +169,7 @@ ExitCode RestartCheckCommand::run(const Streams& streams) {
   require_single_start();
   RestartSettings settings = this->settings();
   if (!json_.empty()) require_writable("--json", json_);
+  require_other_files({{"--json", json_}}, files_read(suite_));
   const Suite suite = load_run_suite(suite_);
   const std::vector<Mode> modes = promising_modes(suite);
   const RestartFolder folder(folder_);

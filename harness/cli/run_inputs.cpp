@@ -107,6 +107,19 @@ std::vector<RunFolder> find_runs(const std::vector<std::string>& names) {
   return folders;
 }
 
+std::vector<NamedFile> files_of_run(const std::string& what, const RunFolder& folder) {
+  std::vector<NamedFile> files;
+  const auto add = [&](const std::string& name) {
+    files.push_back({what, (folder.path() / name).string()});
+  };
+  for (const char* name : {"suite.yaml", kJournalName, "ledgers"}) add(name);
+  const fs::path journal = folder.path() / kJournalName;
+  for (const JournalEntry& entry : parse_journal(read_file(journal), journal.string())) {
+    if (entry.event == "planned") add(entry.case_id + ".json");
+  }
+  return files;
+}
+
 AcceptanceContext recorded_context(const std::vector<RunFolder>& folders) {
   // Words and the runs that say them, in the order in which they were first said.
   std::vector<std::pair<std::string, std::vector<std::string>>> notes;

@@ -10,6 +10,8 @@
 #include "harness/base/error.h"
 #include "harness/base/text.h"
 #include "harness/cli/injections.h"
+#include "harness/cli/run_inputs.h"
+#include "harness/cli/run_path.h"
 #include "harness/device/cuda_presence.h"
 #include "harness/plan/override.h"
 
@@ -154,10 +156,14 @@ bool changes_suite(const RunOptions& options) {
 }
 
 std::vector<NamedFile> files_read(const RunOptions& options) {
-  return {{"the suite", options.suite},
-          {"the suite", options.config},
-          {"the text", options.text_file},
-          {"the hostfile", options.launch.hostfile}};
+  std::vector<NamedFile> files;
+  if (!options.resume.empty())
+    files = files_of_run("--resume", RunFolder::open(find_run(options.resume)));
+  files.push_back({"the suite", options.suite});
+  files.push_back({"the suite", options.config});
+  files.push_back({"the text", options.text_file});
+  files.push_back({"the hostfile", options.launch.hostfile});
+  return files;
 }
 
 void require_backend(const RunOptions& options) {

@@ -31,7 +31,7 @@ struct RunOptions {
 };
 void declare_run_options(Options& options, RunOptions& values);
 
-// The files that a run reads.
+// The files that a run reads, those of a run that it goes on with included.
 std::vector<NamedFile> files_read(const RunOptions& options);
 
 // A case that its suite gives to CUDA is skipped where there is none; who asks for CUDA on the command line wants to hear it:

@@ -142,6 +142,27 @@ TEST(Accept, AFolderThatCannotBeReadIsNamed) {
   }
 }
 
+TEST(Accept, AVerdictNeverTakesThePlaceOfWhatItJudges) {
+  const TemporaryFolder folder;
+  leave_fleet(folder.path() / "runs", 1);
+  const fs::path run = only_run(folder.path() / "runs");
+  const RunFolder opened = RunFolder::open(run);
+  const fs::path record = run / (opened.records().front().case_id + ".json");
+  for (const fs::path& file : {record, run / "journal.jsonl", run / "suite.yaml"}) {
+    const std::string before = read_text(file);
+    for (const char* flag : {" --verdict ", " --json "}) {
+      const Outcome found =
+          run_program(folder.path(), "accept --judge runs" + (flag + file.string()));
+      EXPECT_EQ(found.exit_code, 2) << file;
+      EXPECT_THAT(found.err, HasSubstr("is what is read as run " + opened.run_id()));
+    }
+    EXPECT_EQ(read_text(file), before);
+  }
+  const std::string beside = "accept --judge runs --verdict " + (run / "v.json").string();
+  EXPECT_EQ(run_program(folder.path(), beside).exit_code, 0);
+  EXPECT_EQ(run_program(folder.path(), beside).exit_code, 0) << "its own is replaced";
+}
+
 TEST(Accept, StandardOutputHoldsOneThing) {
   const TemporaryFolder folder;
   leave_fleet(folder.path() / "runs", 1);
@@ -281,6 +302,27 @@ TEST(BaselineCommand, ItIsRecordedAndCheckedBothWays) {
   EXPECT_EQ(code("accept --judge slower" + file), 1);
   EXPECT_EQ(code("accept --judge same" + file), 0);
   EXPECT_EQ(code("accept --judge other" + file), 4);
+}
+
+TEST(BaselineCommand, TakesNoPlaceOfWhatItIsMadeFromAndMakesNoFolders) {
+  const TemporaryFolder folder;
+  leave_fleet(folder.path() / "runs", 6);
+  const fs::path run = only_run(folder.path() / "runs");
+  const fs::path record = run / (RunFolder::open(run).records().front().case_id + ".json");
+  const std::string before = read_text(record);
+  const auto refused = [&](const std::string& file, const std::string& words) {
+    const Outcome found = run_program(folder.path(), "baseline record runs --baseline " + file);
+    EXPECT_EQ(found.exit_code, 2) << file;
+    EXPECT_THAT(found.err, HasSubstr("--baseline " + file + ": " + words));
+  };
+  refused(record.string(), "is what is read as run ");
+  EXPECT_EQ(read_text(record), before);
+  refused("nowhere/b.json", "its folder does not exist");
+  EXPECT_FALSE(fs::exists(folder.path() / "nowhere"));
+  refused("runs", "is a folder; a file is needed");
+  const std::string file = "baseline record runs --baseline b.json";
+  EXPECT_EQ(run_program(folder.path(), file).exit_code, 0);
+  EXPECT_EQ(run_program(folder.path(), file).exit_code, 0) << "an older baseline is replaced";
 }
 
 }  // namespace

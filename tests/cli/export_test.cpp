@@ -103,6 +103,35 @@ TEST(Export, TwoFormatsGoToTwoFiles) {
   EXPECT_EQ(run_program(folder.path(), "export " + run + " --csv x --junit y").exit_code, 0);
 }
 
+// What a run was, and where its bits lie.
+TEST(Export, NoResultTakesThePlaceOfWhatItIsReadFrom) {
+  const TemporaryFolder folder;
+  const std::string run = make_run(folder, "within_limit");
+  std::filesystem::create_directory(run + "/ledgers");
+  write_file_atomically(run + "/ledgers/a.ledger", "bits");
+  const std::string suite = folder.path() / "s.yaml";
+  write_file_atomically(suite, read_file(run + "/suite.yaml"));
+  const std::string record = run + "/" + RunFolder::open(run).records().at(0).case_id + ".json";
+  for (const std::string& command :
+       {"export " + run + " --json " + record, "export " + run + " --csv " + run + "/suite.yaml",
+        "report " + run + " --output " + run + "/ledgers/a.ledger",
+        "report " + run + " --format json --output " + record,
+        "run --resume " + run + " --dry-run --json " + record,
+        "diff " + run + " " + run + " --json " + record,
+        "bisect " + run + " " + run + " --json " + record,
+        "restart-check " + suite + " --json " + suite}) {
+    const std::string file = command.substr(command.rfind(' ') + 1);
+    const std::string before = read_file(file);
+    const Outcome outcome = run_program(folder.path(), command);
+    EXPECT_EQ(outcome.exit_code, 2) << command;
+    EXPECT_THAT(outcome.err, HasSubstr(file + ": is what is read as ")) << command;
+    EXPECT_EQ(read_file(file), before) << command;
+  }
+  const std::string beside = "export " + run + " --csv " + run + "/table.csv";
+  EXPECT_EQ(run_program(folder.path(), beside).exit_code, 0);
+  EXPECT_EQ(run_program(folder.path(), beside).exit_code, 0) << "its own is replaced";
+}
+
 TEST(Export, ALoopOfLinksAmongTheRunsIsNoFault) {
   const TemporaryFolder folder;
   const std::string run = make_run(folder, "within_limit");
