@@ -53,12 +53,14 @@ json to_message(const request::Prepare& prepare) {
   arm.mode = prepare.spec.mode.name;
   arm.mode_hash = prepare.spec.mode.hash;
   arm.environment = prepare.spec.mode.environment;
+  arm.claims_reproducible = prepare.spec.mode.claims_reproducible;
   for (const KnobInfo& info : knob_table()) {
     arm.knobs[std::string(info.name)] = knob_value(prepare.spec.mode.knobs, info.knob);
   }
   carrier.arms.push_back(std::move(arm));
   return {{"request", "prepare"},
           {"case", to_json(carrier)},
+          {"claims_invariant", prepare.spec.mode.claims_invariant},
           {"placement", static_cast<int>(prepare.spec.placement)}};
 }
 
@@ -101,6 +103,8 @@ request::Prepare prepare_from(const json& message) {
   prepare.spec.mode.name = arm.mode;
   prepare.spec.mode.hash = arm.mode_hash;
   prepare.spec.mode.environment = arm.environment;
+  prepare.spec.mode.claims_reproducible = arm.claims_reproducible;
+  prepare.spec.mode.claims_invariant = message.at("claims_invariant").get<bool>();
   for (const auto& [name, value] : arm.knobs) set_knob(prepare.spec.mode.knobs, name, value);
   prepare.spec.placement = static_cast<RankPlacement>(message.at("placement").get<int>());
   return prepare;

@@ -24,6 +24,8 @@ TEST(Protocol, AWholeCaseAndItsModeArriveAsTheyWereSent) {
   EXPECT_EQ(spec.mode.knobs, sent.mode.knobs);
   EXPECT_EQ(spec.mode.environment, sent.mode.environment);
   EXPECT_EQ(spec.mode.hash, sent.mode.hash);
+  EXPECT_TRUE(spec.mode.claims_reproducible);  // a ledger's head repeats it
+  EXPECT_EQ(spec.mode.claims_invariant, sent.mode.claims_invariant);
   // The dump of a suite has every field of a case.
   Suite again = suite;
   again.cases = {spec.planned};
