@@ -192,8 +192,8 @@ std::vector<Reply> RankProcesses::request(const WorkerRequest& what, double limi
                     [](const RankLink& link) { return link.closed.has_value(); })) {
       throw_died();
     }
+    throw_if_one_failed();  // waits a little for the others
     if (all_replied()) break;
-    throw_if_one_failed();
     const double elapsed = seconds_since(start);
     if (const int64_t now = progress_of(links_); now != progress) {
       progress = now;

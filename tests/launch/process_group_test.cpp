@@ -1,4 +1,5 @@
 // Groups whose ranks are processes under mpirun, on this host: needs the dettax program and Open MPI.
+#include <chrono>
 #include <csignal>
 #include <memory>
 #include <string>
@@ -131,6 +132,23 @@ TEST_F(ProcessGroup, AValueThatIsNotFiniteIsTracedToItsOp) {
   EXPECT_EQ(error.kind(), ErrorKind::numeric);
   EXPECT_THAT(error.what(),
               HasSubstr("in step 1; first in step 1, rank 1, op forward/layer0/attention, tensor"));
+}
+
+// Each says so at a time of its own; the last that does ends the request, not its limit.
+TEST_F(ProcessGroup, AFailureOfAllRanksIsNotWaitedFor) {
+  settings_.step_timeout_seconds = 60;
+  const auto group = start("{}");
+  CheckpointUse nowhere;
+  nowhere.load = (folder_.path() / "no checkpoint").string();
+  const auto began = std::chrono::steady_clock::now();
+  for (int i = 0; i < 5; ++i) {
+    const Error error = failure_of([&] {
+      group->write_ledger_with(
+          {1, 1, (folder_.path() / "ledger").string(), 0, LedgerDepth::op, nowhere});
+    });
+    EXPECT_THAT(error.what(), HasSubstr("no checkpoint"));
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(45));
 }
 
 TEST_F(ProcessGroup, AKilledRankIsNamed) {
