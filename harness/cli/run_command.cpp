@@ -84,6 +84,7 @@ ExitCode RunCommand::run(const Streams& streams) {
   if (!options_.budget.empty()) budget_seconds = parse_duration("--budget", options_.budget);
   require_writable(options_.exports);
   const std::vector<NamedFile> outputs = files_of(options_.exports);
+  if (!options_.resume.empty()) check_resume(options_);
   require_other_files(outputs, files_read(options_));
   if (options_.kernels) require_kernel_programs();
   if (!options_.list && !options_.dump_config) require_backend(options_);

@@ -39,6 +39,8 @@ void require_same_suite(const RunFolder& folder, const Suite& suite) {
   }
 }
 
+}  // namespace
+
 void check_resume(const RunOptions& options) {
   const bool other = !options.suite.empty() || !options.config.empty() ||
                      !options.output_folder.empty() || changes_suite(options);
@@ -48,8 +50,6 @@ void check_resume(const RunOptions& options) {
                           "give neither a suite nor settings",
                           options.resume));
 }
-
-}  // namespace
 
 Suite suite_to_measure(const RunOptions& options) {
   if (options.resume.empty()) return load_run_suite(options);

@@ -12,6 +12,9 @@ namespace dettax {
 
 // What the commands that measure a suite have in common.
 
+// A run is resumed as it was: Error{usage} where --resume stands beside a suite or settings.
+void check_resume(const RunOptions& options);
+
 // The suite that the options name, or that of the run they resume. Error{usage} for a resumed run with other settings.
 Suite suite_to_measure(const RunOptions& options);
 // A new run folder of it, or the resumed one.
