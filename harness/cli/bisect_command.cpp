@@ -15,6 +15,7 @@
 #include "harness/cli/interrupt.h"
 #include "harness/cli/launch_options.h"
 #include "harness/cli/ledger_pairs.h"
+#include "harness/cli/possible.h"
 #include "harness/cli/run_inputs.h"
 #include "harness/cli/run_path.h"
 #include "harness/cli/scratch_folder.h"
@@ -34,13 +35,17 @@ struct Origin {
   fs::path run_folder;  // empty: of a golden file
 };
 
-Origin origin_of(const fs::path& ledger, const LedgerHead& head) {
-  const fs::path whole = fs::absolute(ledger).lexically_normal();
-  const fs::path ledgers = whole.parent_path().parent_path();
+// The run that a ledger's file lies in; empty: in none.
+fs::path run_around(const fs::path& ledger) {
+  const fs::path ledgers = fs::absolute(ledger).lexically_normal().parent_path().parent_path();
   const fs::path run = ledgers.parent_path();
-  if (ledgers.filename() == "ledgers" && fs::exists(run / "suite.yaml"))
+  return ledgers.filename() == "ledgers" && fs::exists(run / "suite.yaml") ? run : fs::path();
+}
+
+Origin origin_of(const fs::path& ledger, const LedgerHead& head) {
+  if (const fs::path run = run_around(ledger); !run.empty())
     return {load_suite((run / "suite.yaml").string()),
-            ledger_place(fs::relative(whole, ledgers).string()), run};
+            ledger_place(fs::relative(fs::absolute(ledger), run / "ledgers").string()), run};
   if (!head.suite.empty()) {
     Suite suite = parse_suite(head.suite, ledger.string());
     const LedgerPlace place{suite.cases.at(0).id(), suite.modes.at(0).name, "relaunch"};
@@ -73,11 +78,12 @@ class BisectCommand : public Command {
 
  private:
   LedgerDiff recorded(const fs::path& a, const fs::path& b) const;
-  void choose_pair(const Streams& streams);
+  ExitCode choose_pair(const Streams& streams);
   void check() const;
   int tries() const;
   void fill(BisectReport& report, const Streams& streams) const;
-  void replay_in(const fs::path& folder, BisectReport& report, const Streams& streams) const;
+  void replay_in(const fs::path& folder, BisectReport& report, const Streams& streams,
+                 const InterruptWatch& interrupts) const;
 
   std::string a_, b_, arm_, case_, json_, output_dir_;
   std::optional<double> tries_;
@@ -90,25 +96,33 @@ LedgerDiff BisectCommand::recorded(const fs::path& a, const fs::path& b) const {
   return diff_ledgers(*open_ledger(a), a.string(), *open_ledger(b), b.string(), options);
 }
 
-// Of two runs the first ledgers that differ and were promised not to, or, where all agree, the first.
-void BisectCommand::choose_pair(const Streams& streams) {
+// Of two runs the first ledgers that differ and were promised not to, else the first that cannot be compared, or,
+// where all agree, the first. Gives what the others come to; what only one of the runs has cannot be equal.
+ExitCode BisectCommand::choose_pair(const Streams& streams) {
   const fs::path run_a = find_run(a_), run_b = find_run(b_);
   const LedgerPairs found = pair_ledgers(run_a, run_b, case_, arm_);
+  for (const std::string& what : found.missing) streams.err << "dettax: " << what << '\n';
   if (found.pairs.empty())
-    throw Error(ErrorKind::config,
+    throw Error(found.missing.empty() ? ErrorKind::config : ErrorKind::infrastructure,
                 "bisect: the runs have no ledger of that arm and case in common");
+  std::vector<ExitCode> codes;
+  if (!found.missing.empty()) codes.push_back(ExitCode::infrastructure);
   const std::vector<Record> records = records_of_both(run_a, run_b);
   const LedgerPair* chosen = nullptr;
+  ExitCode code_of_chosen = ExitCode::pass;
   std::vector<std::string> others;
   for (const LedgerPair& pair : found.pairs) {
     const LedgerDiff diff = recorded(pair.a, pair.b);
     const bool counts = !arm_.empty() || is_promised(pair.place, records, diff, streams.err);
-    if (!counts || diff.exit_code() == ExitCode::pass) continue;
-    if (chosen == nullptr) {
-      chosen = &pair;
-    } else {
-      others.push_back(pair.place);
-    }
+    const ExitCode code = diff.exit_code();
+    if (!counts || code == ExitCode::pass) continue;
+    codes.push_back(code);
+    const bool worse = chosen == nullptr || severity(code) < severity(code_of_chosen);
+    const LedgerPair* other = worse ? chosen : &pair;
+    if (other != nullptr) others.push_back(other->place);
+    if (!worse) continue;
+    chosen = &pair;
+    code_of_chosen = code;
   }
   if (!others.empty())
     streams.err << fmt::format("dettax: {} more ledgers differ: {}; --case and --arm choose\n",
@@ -118,6 +132,7 @@ void BisectCommand::choose_pair(const Streams& streams) {
   const LedgerPair& pair = chosen == nullptr ? found.pairs.front() : *chosen;
   a_ = pair.a.string();
   b_ = pair.b.string();
+  return combine(codes);
 }
 
 int BisectCommand::tries() const {
@@ -131,6 +146,7 @@ int BisectCommand::tries() const {
 void BisectCommand::check() const {
   tries();
   if (!json_.empty()) require_writable("--json", json_);
+  if (!output_dir_.empty()) require_folder("--output-dir", output_dir_);
   require_single_start();
 }
 
@@ -150,17 +166,14 @@ void BisectCommand::fill(BisectReport& report, const Streams& streams) const {
                                       : "its mode does not promise its bits; --arm NAME looks all "
                                         "the same";
   if (!report.why_not_replayed.empty()) return;
-  if (output_dir_.empty()) {
-    const ScratchFolder scratch("bisect");
-    replay_in(scratch.path(), report, streams);
-  } else {
-    fs::create_directories(output_dir_);
-    replay_in(output_dir_, report, streams);
-  }
+  const InterruptWatch interrupts;
+  if (!output_dir_.empty()) return replay_in(output_dir_, report, streams, interrupts);
+  const ScratchFolder scratch("bisect");
+  replay_in(scratch.path(), report, streams, interrupts);
 }
 
-void BisectCommand::replay_in(const fs::path& folder, BisectReport& report,
-                              const Streams& streams) const {
+void BisectCommand::replay_in(const fs::path& folder, BisectReport& report, const Streams& streams,
+                              const InterruptWatch& interrupts) const {
   const LedgerDiff& recorded = report.recorded;
   const Origin of_a = origin_of(a_, recorded.a.head), of_b = origin_of(b_, recorded.b.head);
   const int64_t step = recorded.comparison.first->step;
@@ -174,7 +187,10 @@ void BisectCommand::replay_in(const fs::path& folder, BisectReport& report,
   report.first_step = settings.start.step;
   report.steps = settings.steps;
   report.checkpoint = settings.start.checkpoint.string();
-  InterruptWatch interrupts;
+  const ArmSpec spec_a = replay_spec(of_a.suite, of_a.place);
+  const ArmSpec spec_b = replay_spec(of_b.suite, of_b.place);
+  require_possible(spec_a.planned, spec_a.mode);
+  require_possible(spec_b.planned, spec_b.mode);
   const auto launcher_of = [&](const Suite& suite) {
     LaunchSettings launch;
     launch.log_folder = folder;
@@ -183,8 +199,8 @@ void BisectCommand::replay_in(const fs::path& folder, BisectReport& report,
     return make_launcher(suite.launch, launch);
   };
   const auto launcher_a = launcher_of(of_a.suite), launcher_b = launcher_of(of_b.suite);
-  replay({replay_spec(of_a.suite, of_a.place), of_a.place, launcher_a.get()},
-         {replay_spec(of_b.suite, of_b.place), of_b.place, launcher_b.get()}, settings, report);
+  replay({spec_a, of_a.place, launcher_a.get()}, {spec_b, of_b.place, launcher_b.get()}, settings,
+         report);
 }
 
 ExitCode BisectCommand::run(const Streams& streams) {
@@ -204,8 +220,8 @@ ExitCode BisectCommand::run(const Streams& streams) {
                         files ? std::vector<NamedFile>{{what, name}}
                               : files_of_run(what, RunFolder::open(find_run(name))));
   }
-  if (!files) choose_pair(streams);
   BisectReport report;
+  if (!files) report.others = choose_pair(streams);
   report.recorded = recorded(a_, b_);
   report.recorded.promised = promised_;
   fill(report, streams);

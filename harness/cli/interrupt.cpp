@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <csignal>
 
+#include <poll.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -32,6 +33,11 @@ InterruptWatch::~InterruptWatch() {
   const sigset_t set = watched_signals();
   ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
   for (const int number : {SIGPIPE, SIGXFSZ}) ::signal(number, SIG_DFL);
+}
+
+bool InterruptWatch::pending() const {
+  pollfd there{signals_.get(), POLLIN, 0};
+  return ::poll(&there, 1, 0) > 0;
 }
 
 std::optional<int> InterruptWatch::signal() {

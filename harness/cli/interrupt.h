@@ -16,6 +16,8 @@ class InterruptWatch {
 
   // Turns readable when a signal is there.
   int descriptor() const { return signals_.get(); }
+  // Whether a signal is there that nobody has taken: it ends the process once this goes.
+  bool pending() const;
   // The first signal that came, if any.
   std::optional<int> signal();
 

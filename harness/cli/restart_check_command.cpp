@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -17,6 +16,7 @@
 #include "harness/cli/export_options.h"
 #include "harness/cli/interrupt.h"
 #include "harness/cli/run_options.h"
+#include "harness/cli/scratch_folder.h"
 #include "harness/launch/memory.h"
 #include "harness/launch/restart_run.h"
 #include "results/run_folder.h"
@@ -29,37 +29,29 @@ namespace fs = std::filesystem;
 // Where runs leave their files: in a folder that was asked for, else in one that goes with this.
 class RestartFolder {
  public:
-  explicit RestartFolder(const std::string& asked) : kept_(!asked.empty()), path_(asked) {
-    if (kept_) {
-      fs::create_directories(path_);
-      return;
+  explicit RestartFolder(const std::string& asked) : path_(asked) {
+    if (!asked.empty()) {
+      require_folder("--output-dir", asked);
+    } else {
+      path_ = scratch_.emplace("restart").path();
     }
-    std::string name = (fs::temp_directory_path() / "dettax-restart-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr)
-      throw Error(ErrorKind::infrastructure, name + ": a temporary folder could not be made");
-    path_ = name;
   }
-  ~RestartFolder() {
-    std::error_code ignored;
-    if (!kept_) fs::remove_all(path_, ignored);
-  }
-  RestartFolder(const RestartFolder&) = delete;
-  RestartFolder& operator=(const RestartFolder&) = delete;
 
-  // An empty one for a case, which is gone after it.
+  // One for a case, without what an earlier check left in it.
   fs::path begin(const std::string& name) const {
     const fs::path path = path_ / name;
-    fs::remove_all(path);
     fs::create_directories(path);
+    for (const char* left : {"straight.ledger", "saved.ledger", "resumed.ledger", "checkpoints"})
+      fs::remove_all(path / left);
     return path;
   }
   void end(const fs::path& path) const {
-    if (!kept_) fs::remove_all(path);
+    if (scratch_) fs::remove_all(path);
   }
   const fs::path& path() const { return path_; }
 
  private:
-  const bool kept_;
+  std::optional<ScratchFolder> scratch_;
   fs::path path_;
 };
 
@@ -77,6 +69,8 @@ class RestartCheckCommand : public Command {
   void require_known_items(const RestartVerdict& verdict) const;
   RestartVerdict check(const ArmSpec& spec, Launcher& launcher, RestartSettings settings,
                        const RestartFolder& folder) const;
+  RestartVerdict checked(const ArmSpec& spec, Launcher& launcher, const RestartSettings& settings,
+                         const RestartFolder& folder, const InterruptWatch& interrupts) const;
   std::vector<Mode> promising_modes(const Suite& suite) const;
 
   RunOptions suite_;
@@ -165,6 +159,25 @@ RestartVerdict RestartCheckCommand::check(const ArmSpec& spec, Launcher& launche
   return verdict;
 }
 
+// A case that could not be checked does not end the check of others.
+RestartVerdict RestartCheckCommand::checked(const ArmSpec& spec, Launcher& launcher,
+                                            const RestartSettings& settings,
+                                            const RestartFolder& folder,
+                                            const InterruptWatch& interrupts) const {
+  try {
+    return check(spec, launcher, settings, folder);
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::usage || error.kind() == ErrorKind::internal ||
+        interrupts.pending())
+      throw;
+    RestartVerdict failed;
+    failed.case_id = spec.planned.id();
+    failed.mode = spec.mode.name;
+    failed.error = error.what();
+    return failed;
+  }
+}
+
 ExitCode RestartCheckCommand::run(const Streams& streams) {
   require_single_start();
   RestartSettings settings = this->settings();
@@ -172,8 +185,8 @@ ExitCode RestartCheckCommand::run(const Streams& streams) {
   require_other_files({{"--json", json_}}, files_read(suite_));
   const Suite suite = load_run_suite(suite_);
   const std::vector<Mode> modes = promising_modes(suite);
+  const InterruptWatch interrupts;
   const RestartFolder folder(folder_);
-  InterruptWatch interrupts;
   LaunchSettings launch;
   launch.log_folder = folder.path();
   launch.step_timeout_seconds = suite.measure.step_timeout_seconds;
@@ -186,7 +199,8 @@ ExitCode RestartCheckCommand::run(const Streams& streams) {
   std::vector<ExitCode> codes;
   for (const Case& planned : suite.cases) {
     for (const Mode& mode : modes) {
-      verdicts.push_back(check({mode.name, planned, mode}, *launcher, settings, folder));
+      verdicts.push_back(
+          checked({mode.name, planned, mode}, *launcher, settings, folder, interrupts));
       codes.push_back(verdicts.back().code());
       if (json_ != "-") write_restart(streams.out, verdicts.back());
     }

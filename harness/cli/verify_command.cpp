@@ -12,6 +12,7 @@
 #include "harness/cli/export_options.h"
 #include "harness/cli/interrupt.h"
 #include "harness/cli/launch_options.h"
+#include "harness/cli/possible.h"
 #include "harness/cli/scratch_folder.h"
 #include "harness/evidence/golden.h"
 #include "harness/launch/launcher.h"
@@ -34,6 +35,16 @@ void require_replaceable(const std::string& name) {
     throw Error(ErrorKind::usage, "--golden " + name +
                                       ": is no ledger and is not replaced by one; another name is "
                                       "needed, or the file removed");
+  std::string suite;
+  try {
+    suite = open_ledger(fs::path(name))->head().suite;
+  } catch (const Error&) {  // a damaged one is what is recorded anew
+    return;
+  }
+  if (suite.empty())
+    throw Error(ErrorKind::usage, "--golden " + name +
+                                      ": is a run's ledger, which is not replaced; another name is "
+                                      "needed, or the file removed");
 }
 
 Ledger read_whole(const fs::path& path) {
@@ -42,14 +53,15 @@ Ledger read_whole(const fs::path& path) {
 }
 
 // The suite's first case under its first mode, once.
-void run_control(const Suite& suite, const fs::path& folder, const fs::path& ledger) {
-  InterruptWatch interrupts;
+void run_control(const Suite& suite, const fs::path& folder, const fs::path& ledger,
+                 const InterruptWatch& interrupts) {
   LaunchSettings settings;
   settings.log_folder = folder;
   settings.step_timeout_seconds = suite.measure.step_timeout_seconds;
   settings.interrupt = interrupts.descriptor();
   const Case& planned = suite.cases.front();
   const Mode& mode = suite.modes.front();
+  require_possible(planned, mode);
   const auto group = make_thread_launcher(settings)->start({mode.name, planned, mode}, "verify");
   group->write_ledger(planned.seed, suite.evidence.steps, ledger, 0, suite.evidence.depth);
 }
@@ -111,24 +123,28 @@ class VerifyCommand : public Command {
  private:
   ExitCode verify(const Streams& streams) const;
   ExitCode record(const Streams& streams) const;
-  void tell_what_is_replaced(const Streams& streams, const ScratchFolder& scratch) const;
-  GoldenVerdict against_golden(const ScratchFolder& scratch) const;
+  void tell_what_is_replaced(const Streams& streams, const ScratchFolder& scratch,
+                             const InterruptWatch& interrupts) const;
+  GoldenVerdict against_golden(const ScratchFolder& scratch,
+                               const InterruptWatch& interrupts) const;
 
   std::string golden_, suite_, json_;
   bool record_ = false;
 };
 
-GoldenVerdict VerifyCommand::against_golden(const ScratchFolder& scratch) const {
+GoldenVerdict VerifyCommand::against_golden(const ScratchFolder& scratch,
+                                            const InterruptWatch& interrupts) const {
   const auto golden = open_ledger(fs::path(golden_));
   const fs::path fresh = scratch.path() / "fresh.ledger";
   if (golden->torn() || golden->head().suite.empty()) judge_golden(*golden, golden_, *golden);
-  run_control(parse_suite(golden->head().suite, golden_), scratch.path(), fresh);
+  run_control(parse_suite(golden->head().suite, golden_), scratch.path(), fresh, interrupts);
   return judge_golden(*golden, golden_, *open_ledger(fresh));
 }
 
 ExitCode VerifyCommand::verify(const Streams& streams) const {
+  const InterruptWatch interrupts;
   const ScratchFolder scratch("verify");
-  const GoldenVerdict verdict = against_golden(scratch);
+  const GoldenVerdict verdict = against_golden(scratch, interrupts);
   const std::string json = diff_json({&verdict.diff, 1}, verdict.code);
   if (json_ == "-") {
     streams.out << json;
@@ -141,13 +157,17 @@ ExitCode VerifyCommand::verify(const Streams& streams) const {
 }
 
 // A file that cannot be repeated any more is what is recorded anew most.
-void VerifyCommand::tell_what_is_replaced(const Streams& streams,
-                                          const ScratchFolder& scratch) const {
+void VerifyCommand::tell_what_is_replaced(const Streams& streams, const ScratchFolder& scratch,
+                                          const InterruptWatch& interrupts) const {
   if (!fs::exists(golden_)) return;
   streams.out << "what is replaced: ";
   try {
-    write_golden_verdict(streams.out, against_golden(scratch));
+    write_golden_verdict(streams.out, against_golden(scratch, interrupts));
   } catch (const Error& error) {
+    if (error.kind() == ErrorKind::unsupported) {
+      streams.out << error.what() << '\n';
+      return;
+    }
     if (error.kind() != ErrorKind::config) throw;
     streams.out << fmt::format("damaged or outdated ({})\n", error.what());
   }
@@ -155,12 +175,13 @@ void VerifyCommand::tell_what_is_replaced(const Streams& streams,
 
 // A file whose run does not repeat itself would fail at random ever after.
 ExitCode VerifyCommand::record(const Streams& streams) const {
+  const InterruptWatch interrupts;
   const ScratchFolder scratch("verify");
-  tell_what_is_replaced(streams, scratch);
+  tell_what_is_replaced(streams, scratch, interrupts);
   const Suite suite = control_suite(suite_.empty() ? "golden" : suite_);
   const fs::path first = scratch.path() / "first.ledger", again = scratch.path() / "again.ledger";
-  run_control(suite, scratch.path(), first);
-  run_control(suite, scratch.path(), again);
+  run_control(suite, scratch.path(), first, interrupts);
+  run_control(suite, scratch.path(), again, interrupts);
   Ledger ledger = read_whole(first);
   const LedgerComparison same = compare_ledgers(ledger, read_whole(again));
   if (!same.equal) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <iosfwd>
 #include <optional>
@@ -22,7 +23,9 @@ struct BisectReport {
   int runs = 0;                        // that were made
   std::string other_build;  // in what this build or machine is not that of the recorded ledgers
 
-  ExitCode exit_code() const { return recorded.exit_code(); }
+  ExitCode others = ExitCode::skipped;  // of what else the two runs have; none
+
+  ExitCode exit_code() const { return combine(std::array{recorded.exit_code(), others}); }
   // The ledgers that show the origin best.
   const LedgerDiff& deepest() const { return replayed ? *replayed : recorded; }
 };

@@ -142,17 +142,22 @@ std::string replayed_words(LedgerSource& straight, LedgerSource& resumed,
   return "";
 }
 
-std::string names_where(const std::vector<RestartItem>& items, bool RestartItem::* which) {
+template <typename Which>
+std::string names_where(const std::vector<RestartItem>& items, const Which& which) {
   std::vector<std::string> names;
   for (const RestartItem& item : items) {
-    if (item.*which) names.push_back(item.item);
+    if (which(item)) names.push_back(item.item);
   }
   return join(names, ", ");
 }
 
+bool came_through(const RestartItem& item) { return item.same && !item.left_out; }
+bool is_loss_not_shown(const RestartItem& item) { return item.same && item.left_out; }
+
 const char* verdict_word(ExitCode code) {
   if (code == ExitCode::pass) return "pass";
   if (code == ExitCode::skipped) return "skipped";
+  if (code == ExitCode::inconclusive) return "not shown";
   return code == ExitCode::not_bit_exact ? "FAIL" : "not compared";
 }
 
@@ -176,9 +181,11 @@ std::vector<RestartItem> judge_items(const StateTables& saved, const StateTables
 
 ExitCode RestartVerdict::code() const {
   if (!skipped.empty()) return ExitCode::skipped;
+  if (!error.empty()) return ExitCode::infrastructure;
   if (!std::ranges::all_of(items, &RestartItem::same)) return ExitCode::not_bit_exact;
   if (!before.comparable || !after.comparable || items.empty()) return ExitCode::infrastructure;
-  return before.equal && after.equal ? ExitCode::pass : ExitCode::not_bit_exact;
+  if (!before.equal || !after.equal) return ExitCode::not_bit_exact;
+  return std::ranges::any_of(items, is_loss_not_shown) ? ExitCode::inconclusive : ExitCode::pass;
 }
 
 RestartVerdict judge_restart(LedgerSource& straight, LedgerSource& saved, LedgerSource& resumed,
@@ -200,14 +207,18 @@ RestartVerdict judge_restart(LedgerSource& straight, LedgerSource& saved, Ledger
 
 void write_restart(std::ostream& out, const RestartVerdict& verdict) {
   out << fmt::format("{}  {}  {}: ", verdict_word(verdict.code()), verdict.case_id, verdict.mode);
-  if (!verdict.skipped.empty()) {
-    out << verdict.skipped << '\n';
+  if (!verdict.skipped.empty() || !verdict.error.empty()) {
+    out << verdict.skipped << verdict.error << '\n';
     return;
   }
   out << fmt::format("saved after {} of {} steps, {} fingerprints behind it compared\n",
                      verdict.save_at, verdict.steps, verdict.after.compared);
-  out << "  came through: " << names_where(verdict.items, &RestartItem::same) << '\n';
-  const std::string blind = names_where(verdict.items, &RestartItem::blind);
+  out << "  came through: " << names_where(verdict.items, came_through) << '\n';
+  const std::string lost = names_where(verdict.items, is_loss_not_shown);
+  if (!lost.empty())
+    out << "  left out, which does not show, for a fresh start has it too: " << lost << '\n';
+  const std::string blind = names_where(
+      verdict.items, [](const RestartItem& item) { return item.blind && came_through(item); });
   if (!blind.empty())
     out << "  of these as a fresh start has them, so that their loss would not have shown: "
         << blind << '\n';
@@ -230,6 +241,7 @@ std::string restart_json(const std::vector<RestartVerdict>& verdicts, ExitCode c
       items.push_back({{"item", item.item},
                        {"same", item.same},
                        {"blind", item.blind},
+                       {"left_out", item.left_out},
                        {"ranks", item.ranks},
                        {"words", item.words}});
     json one = {{"case", verdict.case_id},
@@ -242,6 +254,7 @@ std::string restart_json(const std::vector<RestartVerdict>& verdicts, ExitCode c
                 {"after", comparison_json(verdict.after)},
                 {"replayed", verdict.replayed}};
     if (!verdict.skipped.empty()) one["skipped"] = verdict.skipped;
+    if (!verdict.error.empty()) one["error"] = verdict.error;
     restarts.push_back(std::move(one));
   }
   const json whole = {

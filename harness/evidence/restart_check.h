@@ -18,7 +18,8 @@ struct RestartItem {
   std::string item;  // of train/state.h
   bool same = false;
   bool blind = false;  // the same, but as a fresh start has it too: its loss would not have shown
-  std::string words;   // what differs: "0 against 50, on all 4 ranks: as a fresh start leaves it"
+  bool left_out = false;  // it was not loaded, as was asked
+  std::string words;  // what differs: "0 against 50, on all 4 ranks: as a fresh start leaves it"
   std::vector<int> ranks;  // on which it differs
 };
 // At the boundary, before any step. An item that one of the two does not have is not the same.
@@ -35,8 +36,10 @@ struct RestartVerdict {
   std::string
       replayed;  // "the tokens are those of step 0": what went in at the first difference went in before
   std::string skipped;  // why it could not be tried, else empty
+  std::string error;    // what ended it, else empty
 
-  // not_bit_exact where an item or a step differs; infrastructure where steps could not be compared.
+  // not_bit_exact where an item or a step differs; infrastructure where steps could not be compared or an
+  // error ended it; inconclusive where an item was left out and that did not show.
   ExitCode code() const;
 };
 

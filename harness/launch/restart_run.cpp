@@ -1,10 +1,13 @@
 #include "harness/launch/restart_run.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "harness/base/error.h"
 #include "harness/train/checkpoint.h"
 #include "harness/train/checkpoint_manifest.h"
+#include "harness/train/checkpoint_names.h"
 #include "harness/train/rank_states.h"
 
 namespace dettax {
@@ -41,6 +44,17 @@ StateTables decoded(const std::vector<std::string>& tables) {
 
 }  // namespace
 
+std::string why_no_checkpoint(const std::filesystem::path& folder) {
+  for (const NamedCheckpoint& one : named_checkpoints(folder)) {
+    try {
+      read_manifest(one.path);
+    } catch (const Error& error) {
+      return error.what();
+    }
+  }
+  return folder.string() + ": has no complete checkpoint; do all ranks reach this folder?";
+}
+
 RestartVerdict run_restart_check(const ArmSpec& spec, Launcher& launcher,
                                  const RestartSettings& settings) {
   RestartRun runs(spec, launcher, settings);
@@ -51,10 +65,7 @@ RestartVerdict run_restart_check(const ArmSpec& spec, Launcher& launcher,
   runs.run("straight", settings.steps, 0, {});
   runs.run("saved", settings.save_at, 1, save);
   const auto last = nearest_checkpoint(checkpoints, settings.save_at);
-  if (!last)
-    throw Error(
-        ErrorKind::infrastructure,
-        checkpoints.string() + ": has no complete checkpoint; do all ranks reach this folder?");
+  if (!last) throw Error(ErrorKind::infrastructure, why_no_checkpoint(checkpoints));
   load.load = last->path.string();
   load.from = settings.save_at;
   load.leave_out = settings.leave_out;
@@ -65,6 +76,8 @@ RestartVerdict run_restart_check(const ArmSpec& spec, Launcher& launcher,
                     *open_ledger(runs.ledger("resumed")), settings.save_at);
   verdict.items = judge_items(states_of(read_manifest(last->path)), decoded(states.restored),
                               decoded(states.fresh));
+  for (RestartItem& item : verdict.items)
+    item.left_out = std::ranges::find(settings.leave_out, item.item) != settings.leave_out.end();
   return verdict;
 }
 

@@ -26,4 +26,7 @@ struct RestartSettings {
 RestartVerdict run_restart_check(const ArmSpec& spec, Launcher& launcher,
                                  const RestartSettings& settings);
 
+// What a save left there, where that is nothing to go on from: what is wrong with it.
+std::string why_no_checkpoint(const std::filesystem::path& folder);
+
 }  // namespace dettax

@@ -48,6 +48,13 @@ class Bisect : public ::testing::Test {
     return nlohmann::json::parse(read_text(folder_->path() / "out.json"));
   }
 
+  static fs::path run() { return ledgers_.parent_path().parent_path(); }
+  // The run once more, under that name; gives its folder of ledgers.
+  static fs::path copied(const std::string& name) {
+    fs::copy(run(), folder_->path() / name, fs::copy_options::recursive);
+    return folder_->path() / name / "ledgers" / ledgers_.filename();
+  }
+
   static std::unique_ptr<testing::TemporaryFolder> folder_;
   static fs::path ledgers_;
 };
@@ -112,6 +119,50 @@ TEST_F(Bisect, RefusesInOneLineWhatItCannotRepeat) {
   EXPECT_EQ(bisect("deterministic.run_1.ledger", "fast.run_1.ledger").exit_code, 4);
   EXPECT_THAT(run_program(folder_->path(), "bisect a.ledger b.ledger --tries 0.5").err,
               HasSubstr("--tries 0.5: a whole number from 1 to 1000"));
+}
+
+TEST_F(Bisect, HasTheExitCodesOfDiff) {
+  const fs::path other = copied("lacking");
+  const auto both = [&](const std::string& arguments) {
+    const std::string runs = run().string() + " lacking " + arguments;
+    const int code = run_program(folder_->path(), "bisect " + runs).exit_code;
+    EXPECT_EQ(code, run_program(folder_->path(), "diff " + runs).exit_code) << arguments;
+    return code;
+  };
+  EXPECT_EQ(both(""), 0);
+  fs::remove(other / "sound.run_2.ledger");
+  EXPECT_EQ(both(""), 4);
+  for (const char* left : {"sound.run_1.ledger", "sound.relaunch.ledger"}) fs::remove(other / left);
+  EXPECT_EQ(both("--arm sound"), 4);
+  EXPECT_EQ(both("--arm nobody"), 2);
+}
+
+TEST_F(Bisect, TakesBitsThatDifferBeforeWhatCannotBeCompared) {
+  const fs::path other = copied("mixed");
+  const auto put = fs::copy_options::overwrite_existing;
+  fs::copy_file(ledgers_ / "fast.run_1.ledger", other / "deterministic.relaunch.ledger", put);
+  fs::copy_file(ledgers_ / "deterministic.run_1.ledger", other / "deterministic.run_2.ledger", put);
+  const Outcome outcome =
+      run_program(folder_->path(), "bisect " + run().string() + " mixed --json out.json");
+  EXPECT_EQ(outcome.exit_code, 5) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("deterministic.run_2.ledger"));
+  EXPECT_EQ(result()["origin"]["tensor"], "dq");
+  EXPECT_THAT(outcome.err, HasSubstr("1 more ledgers differ"));
+}
+
+TEST_F(Bisect, WritesOverNoFileOfTheRuns) {
+  const std::string suite = (run() / "suite.yaml").string(), whole = read_text(suite);
+  const std::string runs = run().string() + ' ' + run().string();
+  for (const std::string& command : {"bisect " + runs, "diff " + runs})
+    EXPECT_EQ(run_program(folder_->path(), command + " --json " + suite).exit_code, 2) << command;
+  EXPECT_EQ(read_text(suite), whole);
+}
+
+TEST_F(Bisect, SaysThatAFolderIsNone) {
+  const Outcome outcome =
+      bisect("sound.run_1.ledger", "sound.run_2.ledger", "--output-dir /dev/null/x");
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("--output-dir /dev/null/x: is no folder"));
 }
 
 }  // namespace

@@ -90,6 +90,27 @@ TEST_F(GoldenFile, IsReplacedAlsoWhereItIsDamaged) {
   EXPECT_EQ(read_text(folder_.path() / "notes.txt"), "no ledger");
 }
 
+TEST_F(GoldenFile, IsNotRecordedOverARunsLedger) {
+  Ledger evidence = golden();
+  evidence.suite.clear();
+  write(folder_.path() / "run_1.ledger", evidence);
+  const std::string before = read_text(folder_.path() / "run_1.ledger");
+  const Outcome outcome = run_program(folder_.path(), "verify --golden run_1.ledger --record");
+  EXPECT_EQ(outcome.exit_code, 2) << outcome.out;
+  EXPECT_THAT(outcome.err, HasSubstr("run_1.ledger: is a run's ledger"));
+  EXPECT_EQ(read_text(folder_.path() / "run_1.ledger"), before);
+}
+
+TEST_F(GoldenFile, IsNotRecordedOfACaseThatCannotRunHere) {
+  testing::write_suite(folder_.path(),
+                       testing::tiny_suite_yaml("  - {model: llama3-70b, layout: dp1}\n"));
+  const Outcome outcome =
+      run_program(folder_.path(), "verify --golden g.ledger --record --suite test.yaml");
+  EXPECT_EQ(outcome.exit_code, 77) << outcome.out;
+  EXPECT_THAT(outcome.err, HasSubstr("memory"));
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() / "g.ledger"));
+}
+
 TEST_F(GoldenFile, JsonGoesWhereItIsAskedToAndNowhereElse) {
   write(folder_.path() / "golden.ledger", golden());
   const auto run = [&](const std::string& arguments) {

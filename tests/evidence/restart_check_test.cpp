@@ -204,6 +204,13 @@ TEST(RestartCheck, SaysWhatItIsBlindFor) {
   EXPECT_TRUE(item(verdict, "optimizer.first_moment").blind);
   EXPECT_FALSE(item(verdict, "weights").blind);
   EXPECT_THAT(text_of(verdict), HasSubstr("would not have shown: "));
+  // Asked to leave it out, the check did not fail as it must, which is no pass.
+  RestartVerdict asked = verdict;
+  for (RestartItem& one : asked.items) one.left_out = one.item == "optimizer.first_moment";
+  EXPECT_EQ(asked.code(), ExitCode::inconclusive);
+  EXPECT_THAT(text_of(asked), HasSubstr("left out, which does not show, for a fresh start has "
+                                        "it too: optimizer.first_moment\n"));
+  EXPECT_THAT(text_of(asked), Not(HasSubstr("came through: weights, optimizer.first_moment")));
 }
 
 // Those of up to four ranks that lay state out in a way of their own; `dettax restart-check parallelism` tries all.

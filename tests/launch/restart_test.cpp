@@ -1,4 +1,7 @@
 // Restarts of real processes.
+#include <algorithm>
+#include <fstream>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -33,8 +36,17 @@ TEST(RestartRun, EndsItsProcessesAndGoesOnWithEqualBitsUnlessAnItemIsLeftOut) {
   EXPECT_EQ(without.code(), ExitCode::not_bit_exact);
   EXPECT_TRUE(without.before.equal);
   EXPECT_FALSE(without.after.equal);
-  for (const RestartItem& item : without.items)
-    EXPECT_EQ(item.same, item.item != "optimizer.second_moment");
+  for (const RestartItem& item : without.items) EXPECT_EQ(item.left_out, !item.same) << item.item;
+  EXPECT_EQ(std::ranges::count_if(without.items, &RestartItem::left_out), 1);
+}
+
+TEST(RestartRun, SaysWhatIsWrongWithACheckpointThatIsNone) {
+  const testing::TemporaryFolder folder;
+  EXPECT_THAT(why_no_checkpoint(folder.path()), HasSubstr("has no complete checkpoint"));
+  const std::filesystem::path damaged = folder.path() / "step_00000001";
+  std::filesystem::create_directories(damaged);
+  std::ofstream(damaged / "manifest.json") << "{";
+  EXPECT_THAT(why_no_checkpoint(folder.path()), HasSubstr("step_00000001/manifest.json"));
 }
 
 }  // namespace
