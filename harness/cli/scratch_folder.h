@@ -11,13 +11,13 @@
 
 namespace dettax {
 
-// A folder that files are to be kept in, made if need be. Error{usage} where it cannot take any.
+// A folder that files are to be kept in, made if need be. Error{infrastructure} where it cannot take any, as `run` says it.
 inline void require_folder(const std::string& flag, const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
   if (!std::filesystem::is_directory(path, error) || ::access(path.c_str(), W_OK) != 0)
-    throw Error(ErrorKind::usage,
-                flag + " " + path + ": is no folder that can be written; give another one");
+    throw Error(ErrorKind::infrastructure,
+                flag + " " + path + " is no folder that can be written; give another one");
 }
 
 // A folder of its own that goes with it. It is made after an InterruptWatch: when that goes, a signal that waits ends the process.

@@ -161,8 +161,8 @@ TEST_F(Bisect, WritesOverNoFileOfTheRuns) {
 TEST_F(Bisect, SaysThatAFolderIsNone) {
   const Outcome outcome =
       bisect("sound.run_1.ledger", "sound.run_2.ledger", "--output-dir /dev/null/x");
-  EXPECT_EQ(outcome.exit_code, 2);
-  EXPECT_THAT(outcome.err, HasSubstr("--output-dir /dev/null/x: is no folder"));
+  EXPECT_EQ(outcome.exit_code, 4);
+  EXPECT_THAT(outcome.err, HasSubstr("--output-dir /dev/null/x is no folder"));
 }
 
 }  // namespace

@@ -148,7 +148,8 @@ TEST(Export, ALoopOfLinksAmongTheRunsIsNoFault) {
   const Outcome refused =
       run_program(folder.path(), "restart-check tiny --output-dir " + run + "/suite.yaml/x");
   EXPECT_EQ(refused.exit_code, 4);
-  EXPECT_EQ(refused.err, "dettax: " + run + "/suite.yaml/x: Not a directory\n");
+  EXPECT_EQ(refused.err, "dettax: --output-dir " + run +
+                             "/suite.yaml/x is no folder that can be written; give another one\n");
 }
 
 TEST(Export, AMetricsFileKeepsTheLastSuccess) {

@@ -76,8 +76,8 @@ TEST_F(RestartCheckCommand, RefusesInOneLineWhatItCannotWriteTo) {
   EXPECT_EQ(check("--json test.yaml").exit_code, 2);
   EXPECT_EQ(read_text(folder_.path() / "test.yaml"), suite);
   const Outcome file = check("--output-dir test.yaml");
-  EXPECT_EQ(file.exit_code, 2);
-  EXPECT_THAT(file.err, HasSubstr("--output-dir test.yaml: is no folder"));
+  EXPECT_EQ(file.exit_code, 4);
+  EXPECT_THAT(file.err, HasSubstr("--output-dir test.yaml is no folder"));
   const TemporaryFolders nowhere(folder_.path() / "nowhere");
   const Outcome temporary = check("");
   EXPECT_EQ(temporary.exit_code, 2);
