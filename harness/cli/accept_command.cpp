@@ -237,11 +237,8 @@ ExitCode AcceptCommand::finish(const std::vector<AcceptanceInput>& inputs,
     for (const NodeFile& file : kFiles)
       write_export(file.format, (folder / file.name).string(), run_.exports.strict, all, streams);
   }
-  if (accept_.verdict_file == "-") {
-    streams.out << acceptance_json(acceptance);
-  } else if (!accept_.verdict_file.empty()) {
-    write_file_atomically(accept_.verdict_file, acceptance_json(acceptance));
-  }
+  if (!accept_.verdict_file.empty())
+    write_text(accept_.verdict_file, acceptance_json(acceptance), streams);
   for (const auto& [format, file] : run_.exports.files) {
     if (!file.empty())
       write_export(format, file, run_.exports.strict, has_nodes(format) ? all : records, streams);

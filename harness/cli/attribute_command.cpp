@@ -1,6 +1,5 @@
 #include <memory>
 #include <optional>
-#include <ostream>
 #include <string>
 #include <vector>
 
@@ -14,7 +13,6 @@
 #include "harness/cli/terminal.h"
 #include "profiles/attribution.h"
 #include "profiles/import/import.h"
-#include "results/run_folder.h"
 
 namespace dettax {
 namespace {
@@ -69,13 +67,10 @@ class AttributeCommand : public Command {
     require_other_files({{"--json", json_file_}}, {{"FAST", fast_}, {"DET", deterministic_}});
     const Attribution attribution =
         attribute(read_traces(fast_, import_), read_traces(deterministic_, import_), options_);
-    if (json_file_ == "-") {
-      streams.out << to_json(attribution);
-      return ExitCode::pass;
-    }
-    if (!json_file_.empty()) write_file_atomically(json_file_, to_json(attribution));
-    write_attribution(streams.out, attribution,
-                      {use_colour(colour_, STDOUT_FILENO), terminal_width(STDOUT_FILENO)});
+    if (!json_file_.empty()) write_text(json_file_, to_json(attribution), streams);
+    if (json_file_ != "-")
+      write_attribution(streams.out, attribution,
+                        {use_colour(colour_, STDOUT_FILENO), terminal_width(STDOUT_FILENO)});
     return ExitCode::pass;
   }
 

@@ -225,12 +225,8 @@ ExitCode BisectCommand::run(const Streams& streams) {
   report.recorded = recorded(a_, b_);
   report.recorded.promised = promised_;
   fill(report, streams);
-  if (json_ == "-") {
-    streams.out << bisect_json(report);
-  } else {
-    write_bisect(streams.out, report);
-    if (!json_.empty()) write_file_atomically(json_, bisect_json(report));
-  }
+  if (json_ != "-") write_bisect(streams.out, report);
+  if (!json_.empty()) write_text(json_, bisect_json(report), streams);
   return report.exit_code();
 }
 

@@ -104,12 +104,10 @@ ExitCode DiffCommand::run(const Streams& streams) {
   std::vector<ExitCode> codes{missing};
   for (const LedgerDiff& one : diffs) codes.push_back(one.exit_code());
   const ExitCode code = combine(codes);
-  if (json_ == "-") {
-    streams.out << diff_json(diffs, code);
-    return code;
+  if (json_ != "-") {
+    for (const LedgerDiff& one : diffs) write_diff(streams.out, one, diffs.size() > 1);
   }
-  for (const LedgerDiff& one : diffs) write_diff(streams.out, one, diffs.size() > 1);
-  if (!json_.empty()) write_file_atomically(json_, diff_json(diffs, code));
+  if (!json_.empty()) write_text(json_, diff_json(diffs, code), streams);
   return code;
 }
 

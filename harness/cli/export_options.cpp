@@ -124,6 +124,14 @@ bool any_on_standard_output(const std::vector<NamedFile>& outputs) {
       outputs, [](const NamedFile& output) { return output.file == kStandardOutput; });
 }
 
+void write_text(const std::string& file, const std::string& text, const Streams& streams) {
+  if (file == kStandardOutput) {
+    streams.out << text;
+  } else {
+    write_file_atomically(file, text);
+  }
+}
+
 void write_exports(const ExportOptions& options, const std::vector<Record>& records,
                    const Streams& streams) {
   for_each_file(options, [&](const Exporter& exporter, const std::string& file) {

@@ -39,7 +39,9 @@ bool any_on_standard_output(const std::vector<NamedFile>& outputs);
 // Writes each file that was asked for; what was left out is said on streams.err.
 void write_exports(const ExportOptions& options, const std::vector<Record>& records,
                    const Streams& streams);
-// One format to a file, atomically; "-" is standard output.
+// To a file, atomically; "-" is standard output.
+void write_text(const std::string& file, const std::string& text, const Streams& streams);
+// One format, likewise.
 void write_export(const std::string& format, const std::string& file, bool strict,
                   const std::vector<Record>& records, const Streams& streams,
                   const Outlook* outlook = nullptr);

@@ -1,9 +1,5 @@
 #include "harness/cli/outlook_options.h"
 
-#include <ostream>
-
-#include "results/run_folder.h"
-
 namespace dettax {
 
 std::vector<NamedFile> OutlookFiles::named() const {
@@ -37,11 +33,7 @@ void write_outlook_files(const OutlookFiles& files, const std::vector<Record>& r
   one("html", files.html, records);
   one("markdown", files.markdown, records);
   one("openmetrics", files.openmetrics, {});
-  if (files.json == "-") {
-    streams.out << json;
-  } else if (!files.json.empty()) {
-    write_file_atomically(files.json, json);
-  }
+  if (!files.json.empty()) write_text(files.json, json, streams);
 }
 
 }  // namespace dettax

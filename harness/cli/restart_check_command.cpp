@@ -19,7 +19,6 @@
 #include "harness/cli/scratch_folder.h"
 #include "harness/launch/memory.h"
 #include "harness/launch/restart_run.h"
-#include "results/run_folder.h"
 
 namespace dettax {
 namespace {
@@ -206,11 +205,7 @@ ExitCode RestartCheckCommand::run(const Streams& streams) {
     }
   }
   const ExitCode code = combine(codes);
-  if (json_ == "-") {
-    streams.out << restart_json(verdicts, code);
-  } else if (!json_.empty()) {
-    write_file_atomically(json_, restart_json(verdicts, code));
-  }
+  if (!json_.empty()) write_text(json_, restart_json(verdicts, code), streams);
   return code;
 }
 

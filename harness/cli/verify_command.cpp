@@ -145,14 +145,11 @@ ExitCode VerifyCommand::verify(const Streams& streams) const {
   const InterruptWatch interrupts;
   const ScratchFolder scratch("verify");
   const GoldenVerdict verdict = against_golden(scratch, interrupts);
-  const std::string json = diff_json({&verdict.diff, 1}, verdict.code);
-  if (json_ == "-") {
-    streams.out << json;
-    return verdict.code;
+  if (json_ != "-") {
+    streams.out << golden_ << ": ";
+    write_golden_verdict(streams.out, verdict);
   }
-  streams.out << golden_ << ": ";
-  write_golden_verdict(streams.out, verdict);
-  if (!json_.empty()) write_file_atomically(json_, json);
+  if (!json_.empty()) write_text(json_, diff_json({&verdict.diff, 1}, verdict.code), streams);
   return verdict.code;
 }
 
