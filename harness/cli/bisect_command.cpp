@@ -16,12 +16,10 @@
 #include "harness/cli/launch_options.h"
 #include "harness/cli/ledger_pairs.h"
 #include "harness/cli/possible.h"
-#include "harness/cli/run_inputs.h"
 #include "harness/cli/run_path.h"
 #include "harness/cli/scratch_folder.h"
 #include "harness/launch/replay.h"
 #include "harness/plan/loaders.h"
-#include "results/run_folder.h"
 
 namespace dettax {
 namespace {
@@ -205,21 +203,8 @@ void BisectCommand::replay_in(const fs::path& folder, BisectReport& report, cons
 
 ExitCode BisectCommand::run(const Streams& streams) {
   check();
-  std::error_code neither;
-  const bool file_a = fs::is_regular_file(a_, neither), file_b = fs::is_regular_file(b_, neither);
-  const bool files = file_a || file_b;
-  if (file_a != file_b)
-    throw Error(
-        ErrorKind::usage,
-        fmt::format("bisect: {} and {}: two ledger files or two runs are expected", a_, b_));
-  if (files && !(arm_.empty() && case_.empty()))
-    throw Error(ErrorKind::usage, "bisect: --arm and --case choose among the ledgers of two runs");
-  for (const auto& [what, name] : {NamedFile{"A", a_}, NamedFile{"B", b_}}) {
-    if (json_.empty()) break;
-    require_other_files({{"--json", json_}},
-                        files ? std::vector<NamedFile>{{what, name}}
-                              : files_of_run(what, RunFolder::open(find_run(name))));
-  }
+  const bool files = are_ledger_files(name(), a_, b_, !(arm_.empty() && case_.empty()));
+  require_other_json(json_, a_, b_, files);
   BisectReport report;
   if (!files) report.others = choose_pair(streams);
   report.recorded = recorded(a_, b_);

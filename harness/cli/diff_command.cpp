@@ -5,16 +5,12 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "harness/base/error.h"
 #include "harness/cli/command.h"
 #include "harness/cli/export_options.h"
 #include "harness/cli/ledger_pairs.h"
-#include "harness/cli/run_inputs.h"
 #include "harness/cli/run_path.h"
 #include "harness/evidence/ledger_diff.h"
-#include "results/run_folder.h"
 
 namespace dettax {
 namespace {
@@ -79,21 +75,9 @@ std::vector<LedgerDiff> DiffCommand::diffs_of_runs(const Streams& streams,
 }
 
 ExitCode DiffCommand::run(const Streams& streams) {
-  std::error_code neither;
-  const bool file_a = fs::is_regular_file(a_, neither), file_b = fs::is_regular_file(b_, neither);
-  const bool files = file_a || file_b;
-  if (file_a != file_b)
-    throw Error(ErrorKind::usage,
-                fmt::format("diff: {} and {}: two ledger files or two runs are expected", a_, b_));
-  if (files && !(arm_.empty() && case_.empty()))
-    throw Error(ErrorKind::usage, "diff: --arm and --case choose among the ledgers of two runs");
+  const bool files = are_ledger_files(name(), a_, b_, !(arm_.empty() && case_.empty()));
   if (!json_.empty()) require_writable("--json", json_);
-  for (const auto& [what, name] : {NamedFile{"A", a_}, NamedFile{"B", b_}}) {
-    if (json_.empty()) break;
-    require_other_files({{"--json", json_}},
-                        files ? std::vector<NamedFile>{{what, name}}
-                              : files_of_run(what, RunFolder::open(find_run(name))));
-  }
+  require_other_json(json_, a_, b_, files);
   ExitCode missing = ExitCode::pass;
   std::vector<LedgerDiff> diffs;
   if (files) {

@@ -3,11 +3,15 @@
 #include <array>
 #include <map>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "harness/base/error.h"
+#include "harness/cli/export_options.h"
+#include "harness/cli/run_inputs.h"
+#include "harness/cli/run_path.h"
 #include "harness/evidence/promise.h"
 #include "results/run_folder.h"
 
@@ -39,6 +43,30 @@ std::map<std::string, fs::path> ledgers_in(const fs::path& run) {
 }
 
 }  // namespace
+
+bool are_ledger_files(const std::string& command, const std::string& a, const std::string& b,
+                      bool chosen) {
+  std::error_code neither;
+  const bool file_a = fs::is_regular_file(a, neither), file_b = fs::is_regular_file(b, neither);
+  if (file_a != file_b)
+    throw Error(
+        ErrorKind::usage,
+        fmt::format("{}: {} and {}: two ledger files or two runs are expected", command, a, b));
+  if (file_a && chosen)
+    throw Error(ErrorKind::usage,
+                command + ": --arm and --case choose among the ledgers of two runs");
+  return file_a;
+}
+
+void require_other_json(const std::string& json, const std::string& a, const std::string& b,
+                        bool files) {
+  if (json.empty()) return;
+  for (const auto& [what, name] : {NamedFile{"A", a}, NamedFile{"B", b}}) {
+    require_other_files({{"--json", json}},
+                        files ? std::vector<NamedFile>{{what, name}}
+                              : files_of_run(what, RunFolder::open(find_run(name))));
+  }
+}
 
 LedgerPairs pair_ledgers(const fs::path& run_a, const fs::path& run_b, const std::string& case_id,
                          const std::string& arm) {

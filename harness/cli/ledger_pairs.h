@@ -10,6 +10,14 @@
 
 namespace dettax {
 
+// Whether the A and B of that command are ledger files; else they are runs. Error{usage} where one is the one and one the other, and for
+// files where an arm or a case is `chosen`.
+bool are_ledger_files(const std::string& command, const std::string& a, const std::string& b,
+                      bool chosen);
+// Where a file for JSON was asked for: it must be none of what is read (require_other_files).
+void require_other_json(const std::string& json, const std::string& a, const std::string& b,
+                        bool files);
+
 // One ledger that both of two runs have.
 struct LedgerPair {
   std::string place;  // in the runs' folders ledgers, `<case>/<arm>.<run>.ledger`
