@@ -76,7 +76,7 @@ class BisectCommand : public Command {
 
  private:
   LedgerDiff recorded(const fs::path& a, const fs::path& b) const;
-  ExitCode choose_pair(const Streams& streams);
+  void choose_pair(BisectReport& report, const Streams& streams) const;
   void check() const;
   int tries() const;
   void fill(BisectReport& report, const Streams& streams) const;
@@ -85,7 +85,7 @@ class BisectCommand : public Command {
 
   std::string a_, b_, arm_, case_, json_, output_dir_;
   std::optional<double> tries_;
-  bool force_ = false, promised_ = true;
+  bool force_ = false;
 };
 
 LedgerDiff BisectCommand::recorded(const fs::path& a, const fs::path& b) const {
@@ -95,8 +95,8 @@ LedgerDiff BisectCommand::recorded(const fs::path& a, const fs::path& b) const {
 }
 
 // Of two runs the first ledgers that differ and were promised not to, else the first that cannot be compared, or,
-// where all agree, the first. Gives what the others come to; what only one of the runs has cannot be equal.
-ExitCode BisectCommand::choose_pair(const Streams& streams) {
+// where all agree, the first; and what the others come to. What only one of the runs has cannot be equal.
+void BisectCommand::choose_pair(BisectReport& report, const Streams& streams) const {
   const fs::path run_a = find_run(a_), run_b = find_run(b_);
   const LedgerPairs found = pair_ledgers(run_a, run_b, case_, arm_);
   for (const std::string& what : found.missing) streams.err << "dettax: " << what << '\n';
@@ -107,30 +107,31 @@ ExitCode BisectCommand::choose_pair(const Streams& streams) {
   if (!found.missing.empty()) codes.push_back(ExitCode::infrastructure);
   const std::vector<Record> records = records_of_both(run_a, run_b);
   const LedgerPair* chosen = nullptr;
-  ExitCode code_of_chosen = ExitCode::pass;
+  LedgerDiff kept;  // of the chosen one; until there is one, of the first
   std::vector<std::string> others;
   for (const LedgerPair& pair : found.pairs) {
-    const LedgerDiff diff = recorded(pair.a, pair.b);
+    LedgerDiff diff = recorded(pair.a, pair.b);
     const bool counts = !arm_.empty() || is_promised(pair.place, records, diff, streams.err);
     const ExitCode code = diff.exit_code();
-    if (!counts || code == ExitCode::pass) continue;
+    if (!counts || code == ExitCode::pass) {
+      if (&pair == &found.pairs.front()) kept = std::move(diff);
+      continue;
+    }
     codes.push_back(code);
-    const bool worse = chosen == nullptr || severity(code) < severity(code_of_chosen);
+    const bool worse = chosen == nullptr || severity(code) < severity(kept.exit_code());
     const LedgerPair* other = worse ? chosen : &pair;
     if (other != nullptr) others.push_back(other->place);
     if (!worse) continue;
     chosen = &pair;
-    code_of_chosen = code;
+    kept = std::move(diff);
   }
   if (!others.empty())
     streams.err << fmt::format("dettax: {} more ledgers differ: {}; --case and --arm choose\n",
                                others.size(), join(others, ", "));
   // Without a promise a difference is none.
-  promised_ = chosen != nullptr;
-  const LedgerPair& pair = chosen == nullptr ? found.pairs.front() : *chosen;
-  a_ = pair.a.string();
-  b_ = pair.b.string();
-  return combine(codes);
+  kept.promised = chosen != nullptr;
+  report.recorded = std::move(kept);
+  report.others = combine(codes);
 }
 
 int BisectCommand::tries() const {
@@ -160,9 +161,10 @@ std::string why_no_replay(const LedgerDiff& recorded) {
 
 void BisectCommand::fill(BisectReport& report, const Streams& streams) const {
   if (!report.recorded.comparison.comparable || report.recorded.comparison.equal) return;
-  report.why_not_replayed = promised_ ? why_no_replay(report.recorded)
-                                      : "its mode does not promise its bits; --arm NAME looks all "
-                                        "the same";
+  report.why_not_replayed = report.recorded.promised
+                                ? why_no_replay(report.recorded)
+                                : "its mode does not promise its bits; --arm NAME looks all "
+                                  "the same";
   if (!report.why_not_replayed.empty()) return;
   const InterruptWatch interrupts;
   if (!output_dir_.empty()) return replay_in(output_dir_, report, streams, interrupts);
@@ -173,7 +175,8 @@ void BisectCommand::fill(BisectReport& report, const Streams& streams) const {
 void BisectCommand::replay_in(const fs::path& folder, BisectReport& report, const Streams& streams,
                               const InterruptWatch& interrupts) const {
   const LedgerDiff& recorded = report.recorded;
-  const Origin of_a = origin_of(a_, recorded.a.head), of_b = origin_of(b_, recorded.b.head);
+  const Origin of_a = origin_of(recorded.a.name, recorded.a.head);
+  const Origin of_b = origin_of(recorded.b.name, recorded.b.head);
   const int64_t step = recorded.comparison.first->step;
   ReplaySettings settings;
   settings.start = nearest_start(of_a.run_folder, of_a.place, step);
@@ -206,9 +209,11 @@ ExitCode BisectCommand::run(const Streams& streams) {
   const bool files = are_ledger_files(name(), a_, b_, !(arm_.empty() && case_.empty()));
   require_other_json(json_, a_, b_, files);
   BisectReport report;
-  if (!files) report.others = choose_pair(streams);
-  report.recorded = recorded(a_, b_);
-  report.recorded.promised = promised_;
+  if (files) {
+    report.recorded = recorded(a_, b_);
+  } else {
+    choose_pair(report, streams);
+  }
   fill(report, streams);
   if (json_ != "-") write_bisect(streams.out, report);
   if (!json_.empty()) write_text(json_, bisect_json(report), streams);
