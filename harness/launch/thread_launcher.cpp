@@ -16,32 +16,27 @@ RestoredStates ArmGroup::write_ledger_with(const request::WriteLedger&) {
 
 namespace {
 
-// Where the ranks of a worker will sit: it may use what this process may. Error{config} where the
-// cores are too few to bind to.
-std::vector<RankPlace> thread_places(const ArmSpec& spec, Binding binding) {
-  const Machine machine = find_machine();
-  const int ranks = spec.planned.layout.ranks();
+// Where the ranks of a worker will sit: it may use what this process may.
+struct Seating {
   std::vector<RankPlace> places;
-  for (int rank = 0; rank < ranks; ++rank) {
-    const std::vector<int> bound = placed_cores(spec.placement, binding, machine.cores, rank, ranks,
-                                                spec.planned.topology.threads_per_rank);
-    places.push_back(
-        {rank, node_name(), core_list(bound.empty() ? machine.cores : bound), !bound.empty()});
-  }
-  return places;
-}
+  std::string words;
+};
 
-std::string thread_seats(const ArmSpec& spec, Binding binding) {
+// Error{config} where the cores are too few to bind to.
+Seating seating_of(const ArmSpec& spec, Binding binding) {
   const Machine machine = find_machine();
   const int ranks = spec.planned.layout.ranks(), threads = spec.planned.topology.threads_per_rank;
-  std::string seats;
+  Seating seating;
   for (const int node : emulated_nodes(spec.planned.topology, spec.placement))
-    seats += fmt::format("node {}; ", node);
+    seating.words += fmt::format("node {}; ", node);
   for (int rank = 0; rank < ranks; ++rank) {
-    const auto bound = placed_cores(spec.placement, binding, machine.cores, rank, ranks, threads);
-    seats += seat_words(bound, machine.cores, threads) + "; ";
+    const std::vector<int> bound =
+        placed_cores(spec.placement, binding, machine.cores, rank, ranks, threads);
+    seating.places.push_back(
+        {rank, node_name(), core_list(bound.empty() ? machine.cores : bound), !bound.empty()});
+    seating.words += seat_words(bound, machine.cores, threads) + "; ";
   }
-  return seats;
+  return seating;
 }
 
 HostLoad host_load(const Reply& reply) {
@@ -53,8 +48,7 @@ class ThreadGroup : public ArmGroup {
   ThreadGroup(const ArmSpec& spec, const LaunchSettings& settings, const std::string& name)
       : spec_(spec),
         step_limit_seconds_(settings.step_timeout_seconds),
-        places_(thread_places(spec, settings.binding)),
-        seats_(thread_seats(spec, settings.binding)),
+        seating_(seating_of(spec, settings.binding)),
         worker_(spec, settings, name) {
     engaged_ = checked(request::Prepare{spec}, kPrepareAllowance, false).engaged;
     engaged_["launcher"] = "threads";
@@ -69,8 +63,8 @@ class ThreadGroup : public ArmGroup {
   const std::map<std::string, std::string>& engaged() const override { return engaged_; }
   int64_t memory_peak_bytes() const override { return memory_peak_bytes_; }
   int64_t process_id() const override { return worker_.pid(); }
-  std::vector<RankPlace> places() const override { return places_; }
-  std::string seats() const override { return seats_; }
+  std::vector<RankPlace> places() const override { return seating_.places; }
+  std::string seats() const override { return seating_.words; }
   Fills fills_per_step() const override { return fills_.per_step(); }
 
   StepsRun run_steps(int steps) override {
@@ -129,8 +123,7 @@ class ThreadGroup : public ArmGroup {
 
   ArmSpec spec_;
   double step_limit_seconds_;
-  std::vector<RankPlace> places_;
-  std::string seats_;
+  Seating seating_;
   WorkerProcess worker_;
   std::map<std::string, std::string> engaged_;
   int64_t memory_peak_bytes_ = 0;
