@@ -27,6 +27,17 @@ inline Model gpt_model(const GptSize& size) {
   return model;
 }
 
+// Two layers, width 32, a vocabulary of 90 (padded to 128).
+inline Model small_gpt_model() {
+  return gpt_model({.name = "small",
+                    .vocabulary = 90,
+                    .context = 24,
+                    .layers = 2,
+                    .width = 32,
+                    .heads = 4,
+                    .ffn_width = 64});
+}
+
 // Every sum in this order, shared out by a static schedule; all else as in the fast mode.
 inline Mode mode_with(const std::string& name, Order order) {
   Mode mode;

@@ -21,18 +21,12 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
-using testing_support::gpt_model;
 using testing_support::mode_with;
+using testing_support::small_gpt_model;
 
 Case small_case(const Layout& layout, int64_t micro_batches) {
   Case planned;
-  planned.model = gpt_model({.name = "small",
-                             .vocabulary = 90,
-                             .context = 24,
-                             .layers = 2,
-                             .width = 32,
-                             .heads = 4,
-                             .ffn_width = 64});
+  planned.model = small_gpt_model();
   planned.layout = layout;
   planned.topology.ranks_per_node = layout.ranks();
   planned.batch = {1, micro_batches * layout.dp, 16};

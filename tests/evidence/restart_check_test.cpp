@@ -1,20 +1,19 @@
 // What a restart brings back, and what is said of what it does not. cases/restart.md.
 #include "harness/evidence/restart_check.h"
 
-#include <cstdlib>
 #include <filesystem>
-#include <limits>
 #include <set>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "harness/comm/communicator.h"
 #include "harness/plan/suite.h"
 #include "harness/train/checkpoint.h"
 #include "harness/train/checkpoint_manifest.h"
 #include "harness/train/rank_states.h"
+#include "tests/memory_folder.h"
+#include "tests/one_infinity.h"
 #include "tests/small_models.h"
 
 namespace dettax {
@@ -23,47 +22,11 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
-using testing_support::gpt_model;
+using testing_support::MemoryFolder;
 using testing_support::mode_with;
+using testing_support::OneInfinity;
+using testing_support::small_gpt_model;
 namespace fs = std::filesystem;
-
-// In memory where that can be: a busy disk takes seconds to sync.
-class Folder {
- public:
-  Folder() {
-    const bool memory = ::access("/dev/shm", W_OK) == 0;
-    std::string name =
-        ((memory ? fs::path("/dev/shm") : fs::temp_directory_path()) / "dettax-restart-XXXXXX")
-            .string();
-    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
-    path_ = name;
-  }
-  ~Folder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
-
-// The first gradient that is shown is infinite, once: in fp16 the loss scale halves.
-class OneInfinity : public StepObserver {
- public:
-  void on_op(std::string_view) override {}
-  void on_tensor(std::string_view path, std::string_view name, const Tensor& tensor,
-                 uint64_t) override {
-    if (done_ || !path.starts_with("backward/") || !name.ends_with(".grad")) return;
-    tensor.f32()[0] = std::numeric_limits<float>::infinity();
-    done_ = true;
-  }
-
- private:
-  bool done_ = false;
-};
 
 struct Steps {
   int save_at = 2, all = 3;
@@ -138,7 +101,7 @@ class Restart {
     return ledger;
   }
 
-  const Folder folder_;
+  const MemoryFolder folder_;
   const Case planned_;
   const Mode mode_;
   const Steps steps_;
@@ -149,13 +112,7 @@ class Restart {
 
 Case small_case(Precision precision = Precision::fp32) {
   Case planned;
-  planned.model = gpt_model({.name = "small",
-                             .vocabulary = 90,
-                             .context = 24,
-                             .layers = 2,
-                             .width = 32,
-                             .heads = 4,
-                             .ffn_width = 64});
+  planned.model = small_gpt_model();
   planned.precision = precision;
   planned.batch = {2, 2, 16};
   return planned;

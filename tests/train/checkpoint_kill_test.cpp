@@ -19,6 +19,7 @@
 #include "checkpoint_runs.h"
 #include "harness/base/error.h"
 #include "harness/train/rank_states.h"
+#include "tests/memory_folder.h"
 
 namespace dettax {
 namespace {
@@ -77,7 +78,7 @@ int kills() {
 }
 
 TEST(CheckpointKills, NeverLeaveOneThatLoadsWrongAndNeverLoseTheOneBefore) {
-  const ScratchFolder folder;
+  const MemoryFolder folder;
   std::mt19937 random(11);
   int64_t told = 0;
   int64_t expected_step = 0;
@@ -154,7 +155,7 @@ void expect_survived(const fs::path& folder, const std::string& words,
 }
 
 TEST(CheckpointFailures, AFileThatMayNotGrowIsToldAndTheOneBeforeStays) {
-  const ScratchFolder folder;
+  const MemoryFolder folder;
   const auto limit = [](rlim_t bytes) {
     rlimit now{};
     ::getrlimit(RLIMIT_FSIZE, &now);
@@ -190,7 +191,7 @@ class SmallDisk {
 };
 
 TEST(CheckpointFailures, AFullDiskIsToldAndTheOneBeforeStays) {
-  const ScratchFolder folder;
+  const MemoryFolder folder;
   const SmallDisk disk(folder.path());
   if (!disk.mounted()) GTEST_SKIP() << "a file system can be mounted by root only";
   const fs::path filler = folder.path() / "filler";
@@ -204,7 +205,7 @@ TEST(CheckpointFailures, AFullDiskIsToldAndTheOneBeforeStays) {
 }
 
 TEST(CheckpointFailures, AFolderThatTakesNothingIsToldAndTheOneBeforeStays) {
-  const ScratchFolder folder;
+  const MemoryFolder folder;
   const SmallDisk disk(folder.path());
   if (disk.mounted()) {
     expect_survived(

@@ -1,26 +1,6 @@
 #include "checkpoint_runs.h"
 
-#include <cstdlib>
-#include <stdexcept>
-#include <system_error>
-
-#include <unistd.h>
-
 namespace dettax::testing_support {
-
-// In memory where that can be: a disk that others keep busy takes seconds to sync.
-ScratchFolder::ScratchFolder() {
-  const std::filesystem::path memory = "/dev/shm";
-  const bool usable = ::access(memory.c_str(), W_OK) == 0;
-  const std::filesystem::path parent = usable ? memory : std::filesystem::temp_directory_path();
-  std::string name = (parent / "dettax-checkpoint-XXXXXX").string();
-  if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
-  path_ = name;
-}
-ScratchFolder::~ScratchFolder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
 
 namespace {
 

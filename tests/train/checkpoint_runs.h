@@ -11,19 +11,6 @@
 
 namespace dettax::testing_support {
 
-// A folder that goes with it.
-class ScratchFolder {
- public:
-  ScratchFolder();
-  ~ScratchFolder();
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
-
 // What a rank computed: loss and state of each step from the boundary that it began at.
 Log train_on(RankRun& rank, int steps);
 // Trains `steps` from a reset, saves and goes on for `more`.

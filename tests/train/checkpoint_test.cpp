@@ -2,7 +2,6 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
-#include <limits>
 #include <random>
 
 #include <gmock/gmock.h>
@@ -13,6 +12,8 @@
 #include "harness/train/rank_states.h"
 #include "harness/train/safetensors.h"
 #include "layout_runs.h"
+#include "tests/memory_folder.h"
+#include "tests/one_infinity.h"
 
 namespace dettax {
 namespace {
@@ -55,7 +56,7 @@ TEST(Checkpoint, ALoadedRunGoesOnAsTheOneThatNeverStopped) {
                                        {.tp = 2, .sequence_parallel = true},
                                        {.dp = 2, .pp = 2, .zero_stage = 3}};
   for (const Layout& layout : layouts) {
-    const ScratchFolder folder;
+    const MemoryFolder folder;
     const Case planned = laid_out(layout);
     const SavedRun straight =
         train_and_save(planned, deterministic(), kSteps, kMore, folder.path());
@@ -65,7 +66,7 @@ TEST(Checkpoint, ALoadedRunGoesOnAsTheOneThatNeverStopped) {
 }
 
 TEST(Checkpoint, ARunThatWasLeftOneStepBehindDiffers) {
-  const ScratchFolder folder;
+  const MemoryFolder folder;
   const Case planned = laid_out({});
   const SavedRun straight = train_and_save(planned, deterministic(), kSteps, 1, folder.path());
   const SavedRun behind = train_and_save(planned, deterministic(), kSteps - 1, 1, folder.path());
@@ -85,7 +86,7 @@ struct Relayout {
 };
 
 void expect_same_state(const Relayout& change, const Model& model) {
-  const ScratchFolder folder;
+  const MemoryFolder folder;
   const SavedRun saved =
       train_and_save(laid_out(change.from, model), deterministic(), kSteps, 0, folder.path());
   const auto loaded = resume(laid_out(change.to, model), deterministic(), saved.checkpoint, 0);
@@ -116,7 +117,7 @@ TEST(Checkpoint, SpreadsExpertsAnew) {
 }
 
 TEST(Checkpoint, HasEachPartOnceAndReplicasByReference) {
-  const ScratchFolder folder;
+  const MemoryFolder folder;
   const SavedRun saved =
       train_and_save(laid_out({.dp = 2, .tp = 2}), deterministic(), 1, 0, folder.path());
   const CheckpointManifest manifest = read_manifest(saved.checkpoint);
@@ -130,7 +131,7 @@ TEST(Checkpoint, HasEachPartOnceAndReplicasByReference) {
 
 // Sums in order of arrival: replicas may come to differ. Here one does for sure.
 TEST(Checkpoint, KeepsCopiesThatDifferAndLoadsThemOnTheirLayoutAlone) {
-  const ScratchFolder folder;
+  const MemoryFolder folder;
   const Case planned = laid_out({.dp = 2});
   const SavedRun saved =
       train_and_save(planned, deterministic(), 1, 0, folder.path(), [](RankRun& rank) {
@@ -144,7 +145,7 @@ TEST(Checkpoint, KeepsCopiesThatDifferAndLoadsThemOnTheirLayoutAlone) {
 }
 
 TEST(Checkpoint, IsTakenWhenItIsScheduledNotWhenItIsWritten) {
-  const ScratchFolder folder;
+  const MemoryFolder folder;
   train_on_ranks(laid_out({}), deterministic(), [&](RankRun& rank) {
     rank.train.reset(1);
     rank.train.step();
@@ -159,7 +160,7 @@ TEST(Checkpoint, IsTakenWhenItIsScheduledNotWhenItIsWritten) {
 }
 
 TEST(Checkpoint, KeepsTheLastAndNamesAStepThatIsSavedAgain) {
-  const ScratchFolder folder;
+  const MemoryFolder folder;
   std::vector<std::string> names;
   train_on_ranks(laid_out({}), deterministic(), [&](RankRun& rank) {
     rank.train.reset(1);
@@ -180,21 +181,6 @@ TEST(Checkpoint, KeepsTheLastAndNamesAStepThatIsSavedAgain) {
   EXPECT_FALSE(nearest_checkpoint(folder.path(), 1));
 }
 
-// Every item that a precision has, left out alone: what is loaded differs in it, and nothing else does before the next step.
-class OneInfinity : public StepObserver {
- public:
-  void on_op(std::string_view) override {}
-  void on_tensor(std::string_view path, std::string_view name, const Tensor& tensor,
-                 uint64_t) override {
-    if (done_ || !path.starts_with("backward/") || !name.ends_with(".grad")) return;
-    tensor.f32()[0] = std::numeric_limits<float>::infinity();
-    done_ = true;
-  }
-
- private:
-  bool done_ = false;
-};
-
 std::map<std::string, bool> items_that_differ(const std::vector<StateEntry>& saved,
                                               const std::vector<StateEntry>& loaded) {
   std::map<std::string, bool> differ;
@@ -202,8 +188,9 @@ std::map<std::string, bool> items_that_differ(const std::vector<StateEntry>& sav
   return differ;
 }
 
+// Every item that a precision has, left out alone: what is loaded differs in it, and nothing else does before the next step.
 void expect_each_item_missed(Precision precision, size_t items) {
-  const ScratchFolder folder;
+  const MemoryFolder folder;
   Case planned = laid_out({});
   planned.precision = precision;
   planned.batch = {4, 4, 12};
@@ -237,7 +224,7 @@ TEST(Checkpoint, MissesEachItemThatIsLeftOut) {
 
 // cases/layout.md, layout-01, and other models.
 TEST(Checkpoint, OfAnotherModelIsRefusedByShapeOrItem) {
-  const ScratchFolder folder;
+  const MemoryFolder folder;
   const SavedRun saved = train_and_save(laid_out({}), deterministic(), 1, 0, folder.path());
   Case other = laid_out({});
   other.model.vocabulary = 97;
@@ -278,7 +265,7 @@ TEST(Case, Restart03ASaveThatIsTheOneBeforeFailsWhenItIsSaved) {
 
 // cases/nan.md, nan-03.
 TEST(Case, Nan03DamageIsNamedAtLoadWithItsShard) {
-  const ScratchFolder folder;
+  const MemoryFolder folder;
   const SavedRun saved = train_and_save(laid_out({.tp = 2}), deterministic(), 1, 0, folder.path());
   const fs::path shard = saved.checkpoint / saved_file_name(1);
   std::string bytes = bytes_of(shard);
@@ -291,7 +278,7 @@ TEST(Case, Nan03DamageIsNamedAtLoadWithItsShard) {
 
 // Whatever is done to a file: the bits that were saved, or a refusal.
 TEST(Checkpoint, IsNeverLoadedWrongHoweverItIsDamaged) {
-  const ScratchFolder folder;
+  const MemoryFolder folder;
   const Case planned = laid_out({});
   const SavedRun saved = train_and_save(planned, deterministic(), 1, 0, folder.path());
   std::mt19937 random(7);
@@ -325,7 +312,7 @@ TEST(Checkpoint, IsNeverLoadedWrongHoweverItIsDamaged) {
 }
 
 TEST(SafeTensors, AHeaderThatDoesNotFitIsRefusedWithItsTensor) {
-  const ScratchFolder folder;
+  const MemoryFolder folder;
   const fs::path path = folder.path() / "a.safetensors";
   const auto message = [&](const std::string& header, size_t data) {
     const uint64_t length = header.size();
