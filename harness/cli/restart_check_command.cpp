@@ -192,7 +192,6 @@ ExitCode RestartCheckCommand::run(const Streams& streams) {
   launch.interrupt = interrupts.descriptor();
   const auto launcher = make_launcher(suite.launch, launch);
   settings.depth = suite.evidence.depth;
-  settings.on_run = [](const std::string&) {};
 
   std::vector<RestartVerdict> verdicts;
   std::vector<ExitCode> codes;

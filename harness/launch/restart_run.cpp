@@ -21,7 +21,6 @@ class RestartRun {
   // One group of processes, which have ended when this returns.
   RestoredStates run(const char* name, int steps, uint64_t stress,
                      const CheckpointUse& checkpoints) {
-    settings_.on_run(fmt::format("{} {}: {}", spec_.planned.id(), spec_.mode.name, name));
     const auto group = launcher_.start(spec_, name);
     return group->write_ledger_with(
         {spec_.planned.seed, steps, ledger(name).string(), stress, settings_.depth, checkpoints});

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,7 +17,6 @@ struct RestartSettings {
       leave_out;  // items that are not taken from the checkpoint: the check must fail and name them
   // Takes ledgers and the checkpoint; every rank must reach it.
   std::filesystem::path folder;
-  std::function<void(const std::string&)> on_run;  // is told what comes
 };
 
 // Three groups of processes, one after the other: `steps` straight; up to the save, after which they end; and, in new processes, from

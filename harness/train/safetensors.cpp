@@ -127,6 +127,12 @@ SafeTensor read_entry(const std::filesystem::path& path, const std::string& name
   return tensor;
 }
 
+void check_metadata(const std::filesystem::path& path, const json& value) {
+  const auto is_text = [](const json& one) { return one.is_string(); };
+  if (!value.is_object() || !std::all_of(value.begin(), value.end(), is_text))
+    refuse(path, "its metadata are no texts");
+}
+
 // Without holes, without overlaps, to the end of the file.
 void check_places(const std::filesystem::path& path, const std::vector<SafeTensor>& tensors,
                   int64_t data_bytes) {
@@ -187,14 +193,10 @@ SafeTensorFile::SafeTensorFile(const std::filesystem::path& path) : path_(path) 
 
   const json header = parse_header(path, text);
   for (const auto& [name, value] : header.items()) {
-    if (name != kMetadata) {
+    if (name == kMetadata) {
+      check_metadata(path, value);
+    } else {
       tensors_.push_back(read_entry(path, name, value));
-      continue;
-    }
-    try {
-      metadata_ = value.get<std::map<std::string, std::string>>();
-    } catch (const json::exception&) {
-      refuse(path, "its metadata are no texts");
     }
   }
   std::ranges::sort(tensors_, [](const SafeTensor& a, const SafeTensor& b) {

@@ -37,16 +37,13 @@ class SafeTensorFile {
  public:
   explicit SafeTensorFile(const std::filesystem::path& path);
 
-  const std::vector<SafeTensor>& tensors() const { return tensors_; }  // as they lie
-  const std::map<std::string, std::string>& metadata() const { return metadata_; }
   const SafeTensor& tensor(const std::string& name) const;
   std::vector<char> read(const SafeTensor& tensor) const;
 
  private:
   std::filesystem::path path_;
   int64_t data_at_ = 0;
-  std::vector<SafeTensor> tensors_;
-  std::map<std::string, std::string> metadata_;
+  std::vector<SafeTensor> tensors_;  // as they lie
 };
 
 }  // namespace dettax

@@ -37,7 +37,6 @@ struct StateRange {
   int64_t first_column = 0, columns = 1;
   int64_t first = 0, count = 1;
 
-  bool whole() const { return count == whole_rows * whole_columns; }
   friend auto operator<=>(const StateRange&, const StateRange&) = default;
 };
 

@@ -21,7 +21,6 @@ TEST(RestartRun, EndsItsProcessesAndGoesOnWithEqualBitsUnlessAnItemIsLeftOut) {
   RestartSettings settings;
   settings.steps = 2;
   settings.save_at = 1;
-  settings.on_run = [](const std::string&) {};
   settings.folder = folder.path() / "whole";
   std::filesystem::create_directories(settings.folder);
   const RestartVerdict whole = run_restart_check(spec, *launcher, settings);
