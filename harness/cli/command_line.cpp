@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <ostream>
 
@@ -7,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "harness/base/error.h"
+#include "harness/base/parse_number.h"
 #include "harness/base/text.h"
 #include "harness/cli/command.h"
 
@@ -74,9 +74,7 @@ void Options::number(const std::string& names, std::optional<double>& value,
           names,
           [&value, names, example](const std::string& text) {
             double parsed = 0;
-            const char* const end = text.data() + text.size();
-            const auto [rest, fault] = std::from_chars(text.data(), end, parsed);
-            if (fault != std::errc() || rest != end || !std::isfinite(parsed)) {
+            if (!parse_number(text, parsed) || !std::isfinite(parsed)) {
               throw Error(ErrorKind::usage, fmt::format("{}: \"{}\" is no number; such as {} is",
                                                         names, text, example));
             }

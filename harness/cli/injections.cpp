@@ -1,7 +1,6 @@
 #include "harness/cli/injections.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,6 +9,7 @@
 
 #include "harness/base/error.h"
 #include "harness/base/format.h"
+#include "harness/base/parse_number.h"
 #include "harness/base/text.h"
 #include "harness/launch/fault.h"
 #include "harness/launch/run_case.h"
@@ -29,9 +29,8 @@ Place place_of(const std::string& op, int64_t micro_batches) {
   const size_t slash = op.find('/');
   if (!op.starts_with(kPrefix) || slash == std::string::npos) return {op};
   int64_t index = -1;
-  const char* const end = op.data() + slash;
-  const auto [stop, error] = std::from_chars(op.data() + kPrefix.size(), end, index);
-  if (error != std::errc() || stop != end) return {op};
+  const std::string number = op.substr(kPrefix.size(), slash - kPrefix.size());
+  if (!parse_number(number, index)) return {op};
   // The paths of a single micro-batch have no such part.
   return {op.substr(slash + 1), micro_batches > 1 && index >= 0 && index < micro_batches};
 }

@@ -1,13 +1,13 @@
 #include "harness/launch/rank_variables.h"
 
 #include <array>
-#include <charconv>
 #include <cstdlib>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "harness/base/error.h"
+#include "harness/base/parse_number.h"
 #include "harness/base/text.h"
 
 namespace dettax {
@@ -30,9 +30,7 @@ Error bad(const std::string& what) { return {ErrorKind::config, "rank variables:
 
 int whole_number(const std::string& name, const std::string& text) {
   int value = 0;
-  const char* const end = text.data() + text.size();
-  const auto [rest, fault] = std::from_chars(text.data(), end, value);
-  if (fault == std::errc() && rest == end && value >= 0) return value;
+  if (parse_number(text, value) && value >= 0) return value;
   throw bad(fmt::format("{}={} is no whole number from 0 up", name, text));
 }
 

@@ -1,8 +1,8 @@
-#include <charconv>
 #include <set>
 
 #include <fmt/format.h>
 
+#include "harness/base/parse_number.h"
 #include "harness/base/text.h"
 #include "harness/plan/loaders.h"
 #include "harness/plan/yaml_reader.h"
@@ -46,9 +46,7 @@ bool read_layout_part(std::string_view part, Layout& layout) {
   const size_t digit = part.find_first_of("0123456789");
   if (digit == std::string_view::npos) return false;
   int size = 0;
-  const char* end = part.data() + part.size();
-  const auto [stop, error] = std::from_chars(part.data() + digit, end, size);
-  if (error != std::errc() || stop != end) return false;
+  if (!parse_number(part.substr(digit), size)) return false;
   const std::string name(part.substr(0, digit));
   if (name == "zero" && size <= 3) {
     layout.zero_stage = size;

@@ -1,12 +1,12 @@
 #include "harness/plan/override.h"
 
-#include <charconv>
 #include <span>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "harness/base/error.h"
+#include "harness/base/parse_number.h"
 #include "harness/base/text.h"
 
 namespace dettax {
@@ -65,9 +65,7 @@ class Layer {
 
   Yaml& item(Yaml& list, const std::string& part) const {
     size_t index = 0;
-    const char* end = part.data() + part.size();
-    const auto [stop, error] = std::from_chars(part.data(), end, index);
-    if (error != std::errc() || stop != end || index >= list.items.size()) {
+    if (!parse_number(part, index) || index >= list.items.size()) {
       fail(fmt::format("\"{}\" is no entry of a list of {}; entries count from 0, * is every one",
                        part, list.items.size()));
     }

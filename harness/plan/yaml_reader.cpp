@@ -1,12 +1,12 @@
 #include "harness/plan/yaml_reader.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include <fmt/format.h>
 
 #include "harness/base/format.h"
+#include "harness/base/parse_number.h"
 #include "harness/base/text.h"
 
 namespace dettax {
@@ -53,12 +53,6 @@ std::string describe(NumberRange range) {
                      format_number(range.high));
 }
 
-template <typename Number>
-bool parse_whole(std::string_view text, Number& value) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size();
-}
-
 bool is_digits(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
@@ -98,7 +92,7 @@ int64_t read_integer(const Yaml& node, const std::string& key, IntegerRange rang
   int64_t value = 0;
   const bool plain =
       node.kind == Yaml::Kind::scalar && !node.quoted && !has_leading_zero(node.text);
-  const bool whole = plain && parse_whole(node.text, value);
+  const bool whole = plain && parse_number(node.text, value);
   if (whole && value >= range.low && value <= range.high) return value;
   const bool overflowed = plain && !whole && is_digits(node.text);
   throw must_be(node, key, describe(range, overflowed));
@@ -107,7 +101,7 @@ int64_t read_integer(const Yaml& node, const std::string& key, IntegerRange rang
 double read_number(const Yaml& node, const std::string& key, NumberRange range) {
   double value = 0;
   const bool valid = node.kind == Yaml::Kind::scalar && !node.quoted &&
-                     !has_leading_zero(node.text) && parse_whole(node.text, value) &&
+                     !has_leading_zero(node.text) && parse_number(node.text, value) &&
                      std::isfinite(value) && value <= range.high &&
                      (range.low_open ? value > range.low : value >= range.low);
   if (!valid) throw must_be(node, key, describe(range));

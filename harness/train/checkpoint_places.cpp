@@ -1,21 +1,15 @@
 #include <algorithm>
-#include <charconv>
 #include <string_view>
 #include <system_error>
 
 #include "harness/base/error.h"
+#include "harness/base/parse_number.h"
 #include "harness/train/checkpoint.h"
 #include "harness/train/checkpoint_manifest.h"
 #include "harness/train/checkpoint_names.h"
 
 namespace dettax {
 namespace {
-
-template <typename T>
-bool read_whole(std::string_view text, T& value) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc{} && end == text.data() + text.size();
-}
 
 // Whatever is wrong with it, it is no place to go on from.
 bool is_complete(const std::filesystem::path& path) {
@@ -38,8 +32,8 @@ std::optional<CheckpointName> parse_checkpoint_name(std::string_view name) {
   name.remove_prefix(kCheckpointPrefix.size());
   const size_t dot = name.find('.');
   CheckpointName parsed;
-  if (!read_whole(name.substr(0, dot), parsed.step)) return std::nullopt;
-  if (dot != std::string_view::npos && !read_whole(name.substr(dot + 1), parsed.attempt))
+  if (!parse_number(name.substr(0, dot), parsed.step)) return std::nullopt;
+  if (dot != std::string_view::npos && !parse_number(name.substr(dot + 1), parsed.attempt))
     return std::nullopt;
   return parsed;
 }
