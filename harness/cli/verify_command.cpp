@@ -15,6 +15,7 @@
 #include "harness/cli/possible.h"
 #include "harness/cli/scratch_folder.h"
 #include "harness/evidence/golden.h"
+#include "harness/evidence/ledger_file.h"
 #include "harness/launch/launcher.h"
 #include "harness/plan/loaders.h"
 #include "harness/plan/suite.h"
@@ -29,9 +30,9 @@ namespace fs = std::filesystem;
 void require_replaceable(const std::string& name) {
   require_writable("--golden", name);
   std::ifstream in(name, std::ios::binary);
-  char tag[3] = {};
+  char tag[kLedgerMark.size()] = {};
   if (!in || !in.read(tag, sizeof tag)) return;  // there is none, or hardly any of it
-  if (std::string_view(tag, sizeof tag) != "DTX")
+  if (std::string_view(tag, sizeof tag) != kLedgerMark)
     throw Error(ErrorKind::usage, "--golden " + name +
                                       ": is no ledger and is not replaced by one; another name is "
                                       "needed, or the file removed");

@@ -6,14 +6,11 @@
 
 #include <fmt/format.h>
 
+#include "harness/base/format.h"
 #include "harness/train/observer.h"
 
 namespace dettax {
 namespace {
-
-std::string counted(int64_t count, std::string_view word) {
-  return fmt::format("{} {}{}", count, word, count == 1 ? "" : "s");
-}
 
 std::string replay_words(const BisectReport& report) {
   const int64_t last = report.first_step + report.steps - 1;
@@ -55,14 +52,14 @@ void write_bisect(std::ostream& out, const BisectReport& report) {
     out << "no replay: " << report.why_not_replayed << '\n';
   } else if (report.replayed) {
     out << fmt::format("replayed {}: runs differ again, found in {}\n", replay_words(report),
-                       counted(report.runs, "run"));
+                       format_things(report.runs, "run"));
     out << "origin: " << report.replayed->comparison.description << '\n';
   } else {
     out << fmt::format(
         "replayed {}: {} were equal, so the difference was not shown again; it comes by luck (a "
         "race, memory that was not written, the hardware) or from what a replay does not repeat "
         "(build, machine). Give --tries more, or record with --depth op\n",
-        replay_words(report), counted(report.runs, "run"));
+        replay_words(report), format_things(report.runs, "run"));
   }
   const Cause& cause = report.deepest().cause;
   if (!cause.name.empty() && (report.replayed || !report.why_not_replayed.empty()))

@@ -4,6 +4,7 @@
 #include <deque>
 #include <iosfwd>
 #include <mutex>
+#include <string_view>
 #include <vector>
 
 #include "harness/evidence/ledger.h"
@@ -30,6 +31,7 @@ namespace dettax {
 //
 // Blocks stand by step, then by rank, so that equal runs leave equal bytes. A file without its end was
 // cut off; what is whole in it counts.
+inline constexpr std::string_view kLedgerMark = "DTX";  // what every tag begins with
 inline constexpr int64_t kLedgerVersion = 2;
 
 // Appends the steps of all ranks to a stream as they end. Safe from one thread a rank.

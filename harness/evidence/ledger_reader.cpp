@@ -69,7 +69,8 @@ class FileSource : public LedgerSource {
     in_.read(reinterpret_cast<char*>(&header), sizeof header);
     if (!in_) fail("cannot be read");
     if (header.tag == std::array<char, 4>{}) return std::nullopt;
-    if (std::string_view(header.tag.data(), 3) != "DTX" || header.header_check != check_of(header))
+    if (std::string_view(header.tag.data(), kLedgerMark.size()) != kLedgerMark ||
+        header.header_check != check_of(header))
       fail("is no record of a ledger; was the file damaged?");
     if (size_ - at_ - int64_t{sizeof header} < header.payload_bytes()) return std::nullopt;
     return header;

@@ -13,7 +13,8 @@ constexpr uint32_t kUnwritten = ~uint32_t{0};
 
 void write_record(std::ostream& out, RecordTag tag, RecordHeader header, std::string_view packed,
                   const std::vector<Fingerprint>& values = {}) {
-  header.tag = {'D', 'T', 'X', static_cast<char>(tag)};
+  std::ranges::copy(kLedgerMark, header.tag.begin());
+  header.tag.back() = static_cast<char>(tag);
   header.packed_bytes = static_cast<uint32_t>(packed.size());
   header.payload_check = check_of(packed, values);
   header.header_check = check_of(header);

@@ -26,8 +26,6 @@ void add_rank_variant(std::vector<Variant>& out, const Case& planned, int dp, in
   out.push_back(std::move(variant));
 }
 
-constexpr const char* kOtherAllocation = "other_allocation";
-
 }  // namespace
 
 std::string ledger_run_name(const std::string& label) {

@@ -62,6 +62,9 @@ struct Variant {
 std::vector<Variant> thread_variants(const Case& planned);
 std::vector<Variant> rank_variants(const Case& planned);
 
+// Label, file name and scope of a run whose ranks and threads are elsewhere.
+inline constexpr const char* kOtherAllocation = "other_allocation";
+
 // What stands for that label in a ledger's file name, <arm>.<this>.ledger.
 std::string ledger_run_name(const std::string& label);
 

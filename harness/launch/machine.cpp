@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "harness/base/error.h"
+#include "harness/base/format.h"
 #include "harness/base/text.h"
 #include "harness/launch/descriptor.h"
 #include "harness/plan/launch_plan.h"
@@ -31,10 +32,6 @@ TopologyHandle load_topology() {
   TopologyHandle handle(topology);
   if (hwloc_topology_load(topology) != 0) throw_errno("hwloc cannot read this machine's topology");
   return handle;
-}
-
-std::string counted(int count, const char* word) {
-  return fmt::format("{} {}{}", count, word, count == 1 ? "" : "s");
 }
 
 }  // namespace
@@ -70,10 +67,11 @@ Machine find_machine() {
   const auto count = [&](hwloc_obj_type_t type) {
     return std::max(1, hwloc_get_nbobjs_by_type(topology, type));
   };
-  machine.description = fmt::format("{}, {}, {}, {}", counted(count(HWLOC_OBJ_PACKAGE), "package"),
-                                    counted(count(HWLOC_OBJ_NUMANODE), "NUMA node"),
-                                    counted(static_cast<int>(machine.cores.size()), "usable core"),
-                                    counted(machine.hardware_threads, "hardware thread"));
+  machine.description =
+      fmt::format("{}, {}, {}, {}", format_things(count(HWLOC_OBJ_PACKAGE), "package"),
+                  format_things(count(HWLOC_OBJ_NUMANODE), "NUMA node"),
+                  format_things(std::ssize(machine.cores), "usable core"),
+                  format_things(machine.hardware_threads, "hardware thread"));
   return machine;
 }
 

@@ -67,7 +67,7 @@ ArmSpec replay_spec(const Suite& suite, const LedgerPlace& place) {
   if (spec == specs.end())
     throw Error(ErrorKind::config, fmt::format("the run's suite.yaml has no arm {}", place.arm));
   if (of_timed_group(place) || place.run == "relaunch") return std::move(*spec);
-  if (place.run == "other_allocation") {
+  if (place.run == kOtherAllocation) {
     spec->placement = RankPlacement::swapped;
     return std::move(*spec);
   }
