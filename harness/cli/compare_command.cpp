@@ -34,8 +34,7 @@ class CompareCommand : public Command {
       throw Error(ErrorKind::usage, "--tolerance: a ratio of at least 0 is expected, such as 0.02");
     }
     const Comparison comparison =
-        compare_runs(RunFolder::open(find_run(base_)).records(),
-                     RunFolder::open(find_run(fresh_)).records(), settings);
+        compare_runs(open_run(base_).records(), open_run(fresh_).records(), settings);
     write_comparison(streams.out, comparison,
                      {use_colour(colour_, STDOUT_FILENO), terminal_width(STDOUT_FILENO)});
     return static_cast<ExitCode>(comparison.exit_code);

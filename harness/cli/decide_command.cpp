@@ -54,7 +54,7 @@ Override tax_override(double value, double low, double high, const std::string& 
 std::vector<Record> read_records(const std::string& run) {
   if (run.empty()) return {};
   if (run.ends_with(".json")) return {parse_record(read_file(run), run)};
-  return RunFolder::open(find_run(run)).records();
+  return open_run(run).records();
 }
 
 class DecideCommand : public Command {

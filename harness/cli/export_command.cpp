@@ -40,7 +40,7 @@ class ExportCommand : public Command {
     require_other_files(files_of(options_), {});
     std::vector<Record> records;
     for (const std::string& run : runs_) {
-      const RunFolder folder = RunFolder::open(find_run(run));
+      const RunFolder folder = open_run(run);
       require_other_files(files_of(options_), files_of_run("run " + folder.run_id(), folder));
       std::vector<Record> more = folder.records();
       if (more.empty()) throw Error(ErrorKind::infrastructure, run + ": no case was planned");

@@ -62,9 +62,8 @@ void require_other_json(const std::string& json, const std::string& a, const std
                         bool files) {
   if (json.empty()) return;
   for (const auto& [what, name] : {NamedFile{"A", a}, NamedFile{"B", b}}) {
-    require_other_files({{"--json", json}},
-                        files ? std::vector<NamedFile>{{what, name}}
-                              : files_of_run(what, RunFolder::open(find_run(name))));
+    require_other_files({{"--json", json}}, files ? std::vector<NamedFile>{{what, name}}
+                                                  : files_of_run(what, open_run(name)));
   }
 }
 

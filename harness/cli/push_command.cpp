@@ -31,8 +31,7 @@ class PushCommand : public Command {
           fmt::format("--gateway {}: host and port are expected, such as gateway:9091", gateway_));
     std::vector<Record> records;
     for (const std::string& run : runs_) {
-      for (Record& record : RunFolder::open(find_run(run)).records())
-        records.push_back(std::move(record));
+      for (Record& record : open_run(run).records()) records.push_back(std::move(record));
     }
     push_metrics(records, gateway_);
     return ExitCode::pass;

@@ -39,7 +39,7 @@ class ReportCommand : public Command {
   }
   ExitCode run(const Streams& streams) override {
     require_writable("--output", file_);
-    const RunFolder folder = RunFolder::open(find_run(run_));
+    const RunFolder folder = open_run(run_);
     require_other_files({{"--output", file_}}, files_of_run("run " + folder.run_id(), folder));
     const auto records = folder.records();
     if (records.empty()) throw Error(ErrorKind::infrastructure, run_ + ": no case was planned");

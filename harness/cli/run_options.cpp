@@ -157,8 +157,7 @@ bool changes_suite(const RunOptions& options) {
 
 std::vector<NamedFile> files_read(const RunOptions& options) {
   std::vector<NamedFile> files;
-  if (!options.resume.empty())
-    files = files_of_run("--resume", RunFolder::open(find_run(options.resume)));
+  if (!options.resume.empty()) files = files_of_run("--resume", open_run(options.resume));
   files.push_back({"the suite", options.suite});
   files.push_back({"the suite", options.config});
   files.push_back({"the text", options.text_file});

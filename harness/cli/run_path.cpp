@@ -47,4 +47,6 @@ std::filesystem::path find_run(const std::string& text) {
                           text, default_runs_folder().string()));
 }
 
+RunFolder open_run(const std::string& text) { return RunFolder::open(find_run(text)); }
+
 }  // namespace dettax

@@ -3,6 +3,8 @@
 #include <filesystem>
 #include <string>
 
+#include "results/run_folder.h"
+
 namespace dettax {
 
 // Where runs go unless told otherwise.
@@ -11,5 +13,6 @@ std::filesystem::path default_runs_folder();
 // The folder that RUN means: a path, the name of a run under the default folder, or "latest" there.
 // Error{config} if there is none.
 std::filesystem::path find_run(const std::string& text);
+RunFolder open_run(const std::string& text);
 
 }  // namespace dettax

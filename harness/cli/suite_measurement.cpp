@@ -54,11 +54,11 @@ void check_resume(const RunOptions& options) {
 Suite suite_to_measure(const RunOptions& options) {
   if (options.resume.empty()) return load_run_suite(options);
   check_resume(options);
-  return load_suite((RunFolder::open(find_run(options.resume)).path() / "suite.yaml").string());
+  return load_suite((open_run(options.resume).path() / "suite.yaml").string());
 }
 
 RunFolder folder_to_measure(const RunOptions& options, const Suite& suite) {
-  if (!options.resume.empty()) return RunFolder::open(find_run(options.resume));
+  if (!options.resume.empty()) return open_run(options.resume);
   return RunFolder::create(options.output_folder.empty()
                                ? default_runs_folder()
                                : std::filesystem::path(options.output_folder),
