@@ -80,7 +80,7 @@ class BisectCommand : public Command {
   void check() const;
   int tries() const;
   void fill(BisectReport& report, const Streams& streams) const;
-  void replay_in(const fs::path& folder, BisectReport& report, const Streams& streams,
+  void replay_in(const fs::path& folder, int64_t step, BisectReport& report, const Streams& streams,
                  const InterruptWatch& interrupts) const;
 
   std::string a_, b_, arm_, case_, json_, output_dir_;
@@ -165,19 +165,20 @@ void BisectCommand::fill(BisectReport& report, const Streams& streams) const {
                                 ? why_no_replay(report.recorded)
                                 : "its mode does not promise its bits; --arm NAME looks all "
                                   "the same";
-  if (!report.why_not_replayed.empty()) return;
+  const std::optional<LedgerDifference>& first = report.recorded.comparison.first;
+  if (!report.why_not_replayed.empty() || !first) return;
+  const int64_t step = first->step;
   const InterruptWatch interrupts;
-  if (!output_dir_.empty()) return replay_in(output_dir_, report, streams, interrupts);
+  if (!output_dir_.empty()) return replay_in(output_dir_, step, report, streams, interrupts);
   const ScratchFolder scratch("bisect");
-  replay_in(scratch.path(), report, streams, interrupts);
+  replay_in(scratch.path(), step, report, streams, interrupts);
 }
 
-void BisectCommand::replay_in(const fs::path& folder, BisectReport& report, const Streams& streams,
-                              const InterruptWatch& interrupts) const {
+void BisectCommand::replay_in(const fs::path& folder, int64_t step, BisectReport& report,
+                              const Streams& streams, const InterruptWatch& interrupts) const {
   const LedgerDiff& recorded = report.recorded;
   const Origin of_a = origin_of(recorded.a.name, recorded.a.head);
   const Origin of_b = origin_of(recorded.b.name, recorded.b.head);
-  const int64_t step = recorded.comparison.first->step;
   ReplaySettings settings;
   settings.start = nearest_start(of_a.run_folder, of_a.place, step);
   settings.steps = step + 1 - settings.start.step;
