@@ -1,10 +1,12 @@
 #include "results/journal.h"
 
+#include <algorithm>
 #include <ctime>
 
 #include <nlohmann/json.hpp>
 
 #include "harness/base/error.h"
+#include "results/run_folder.h"
 
 namespace dettax {
 
@@ -42,6 +44,17 @@ std::vector<JournalEntry> parse_journal(const std::string& text, const std::stri
     begin = end + 1;
   }
   return entries;
+}
+
+std::vector<JournalEntry> read_journal(const std::filesystem::path& run_folder) {
+  const std::filesystem::path path = run_folder / kJournalName;
+  return parse_journal(read_file(path), path.string());
+}
+
+int attempts(const std::vector<JournalEntry>& journal, const std::string& case_id) {
+  return static_cast<int>(std::ranges::count_if(journal, [&](const JournalEntry& entry) {
+    return entry.event == kStartedEvent && entry.case_id == case_id;
+  }));
 }
 
 }  // namespace dettax

@@ -1,6 +1,5 @@
 #include "results/run_folder.h"
 
-#include <algorithm>
 #include <system_error>
 
 #include <fcntl.h>
@@ -8,7 +7,6 @@
 
 #include "harness/base/error.h"
 #include "harness/base/file_handle.h"
-#include "results/journal.h"
 #include "results/reason.h"
 
 namespace dettax {
@@ -25,10 +23,6 @@ std::string case_file(const std::string& case_id) {
   if (case_id.empty() || case_id.front() == '.' || case_id.find('/') != std::string::npos)
     throw Error(ErrorKind::internal, "the case id '" + case_id + "' is not fit for a file name");
   return case_id + ".json";
-}
-
-std::vector<JournalEntry> read_journal(const std::filesystem::path& folder) {
-  return parse_journal(read_file(folder / kJournalName), (folder / kJournalName).string());
 }
 
 std::filesystem::path create_folder(const std::filesystem::path& parent, const std::string& name) {
@@ -49,10 +43,10 @@ std::string why_no_record(const std::vector<JournalEntry>& entries, const std::s
   for (const JournalEntry& entry : entries) {
     if (entry.case_id == case_id) last = entry.event;
   }
-  if (last == "finished")
+  if (last == kFinishedEvent)
     return "The journal says that it was finished, but its record is no longer in the run folder.";
-  if (last == "started") return "It has no record: it is still running or was killed.";
-  if (last == "interrupted") return "It was interrupted; --resume runs it.";
+  if (last == kStartedEvent) return "It has no record: it is still running or was killed.";
+  if (last == kInterruptedEvent) return "It was interrupted; --resume runs it.";
   return "It was not started; --resume runs it.";
 }
 
@@ -74,7 +68,7 @@ void end_torn_line(const std::filesystem::path& path) {
 RunFolder RunFolder::create(const std::filesystem::path& parent, const Suite& suite) {
   RunFolder folder(create_folder(parent, compact(utc_now()) + "-" + suite.name));
   write_file_atomically(folder.path_ / kSuite, dump_suite(suite));
-  for (const Case& planned : suite.cases) folder.journal("planned", planned.id());
+  for (const Case& planned : suite.cases) folder.journal(kPlannedEvent, planned.id());
   return folder;
 }
 
@@ -99,23 +93,14 @@ void RunFolder::journal(const std::string& event, const std::string& case_id,
   file.close();
 }
 
-int RunFolder::attempts(const std::string& case_id) const {
-  const std::vector<JournalEntry> entries = read_journal(path_);
-  return static_cast<int>(
-      std::count_if(entries.begin(), entries.end(), [&](const JournalEntry& entry) {
-        return entry.event == "started" && entry.case_id == case_id;
-      }));
-}
-
 void RunFolder::write_record(const Record& record) {
   write_file_atomically(path_ / case_file(record.case_id), to_json(record));
 }
 
-std::vector<Record> RunFolder::records() const {
-  const std::vector<JournalEntry> entries = read_journal(path_);
+std::vector<Record> RunFolder::records(const std::vector<JournalEntry>& entries) const {
   std::vector<Record> found;
   for (const JournalEntry& entry : entries) {
-    if (entry.event != "planned") continue;
+    if (entry.event != kPlannedEvent) continue;
     std::optional<Record> one = record(entry.case_id);
     found.push_back(one ? std::move(*one)
                         : incomplete(entry.case_id, why_no_record(entries, entry.case_id)));

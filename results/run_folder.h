@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "results/journal.h"
 #include "results/record.h"
 
 namespace dettax {
@@ -42,8 +43,6 @@ class RunLock {
   std::unique_ptr<FileHandle> file_;
 };
 
-inline constexpr const char* kJournalName = "journal.jsonl";
-
 // results/runs/<run-id>/: suite.yaml (as run), journal.jsonl, <case-id>.json per finished case,
 // ledgers.
 class RunFolder {
@@ -57,17 +56,16 @@ class RunFolder {
   std::string run_id() const { return path_.filename().string(); }
   std::string suite_yaml() const;
 
-  // Appends a line to the journal, synced: {"time":..., "event":
-  // "started"|"finished"|"interrupted", "case": id, ...}.
+  // Appends a line to the journal, synced; `event` is one of journal.h's.
   void journal(const std::string& event, const std::string& case_id,
                const std::string& detail = "");
-  // Number of times a case was started, from the journal; a torn last line is ignored.
-  int attempts(const std::string& case_id) const;
 
   void write_record(const Record& record);
   // One of every planned case, in the suite's order. A case without a record gets one that says
   // `incomplete` and why; a record file that does not parse is an error, not an absence.
-  std::vector<Record> records() const;
+  std::vector<Record> records() const { return records(read_journal(path_)); }
+  // The same where the journal has been read already.
+  std::vector<Record> records(const std::vector<JournalEntry>& entries) const;
   std::optional<Record> record(const std::string& case_id) const;
 
  private:

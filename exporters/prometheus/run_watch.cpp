@@ -96,12 +96,12 @@ void RunWatch::read(const std::filesystem::path& path, Run& run) {
   try {
     run.suite = suite_in(path.filename().string());
     run.planned = run.finished_events = 0;
-    for (const JournalEntry& entry :
-         parse_journal(read_file(path / kJournalName), (path / kJournalName).string())) {
-      run.planned += entry.event == "planned" ? 1 : 0;
-      run.finished_events += entry.event == "finished" ? 1 : 0;
+    const std::vector<JournalEntry> journal = read_journal(path);
+    for (const JournalEntry& entry : journal) {
+      run.planned += entry.event == kPlannedEvent ? 1 : 0;
+      run.finished_events += entry.event == kFinishedEvent ? 1 : 0;
     }
-    run.records = RunFolder::open(path).records();
+    run.records = RunFolder::open(path).records(journal);
     // Of a run that is going on, a case that has no record yet is no failure.
     if (run.up) {
       std::erase_if(run.records, [](const Record& record) {

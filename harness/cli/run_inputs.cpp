@@ -51,9 +51,9 @@ std::vector<fs::directory_entry> entries_of(const fs::path& folder) {
   return entries;
 }
 
-void require_no_records(const fs::path& folder) {
+void require_no_records(const fs::path& folder, const std::vector<fs::directory_entry>& entries) {
   std::error_code error;
-  for (const auto& entry : entries_of(folder)) {
+  for (const fs::directory_entry& entry : entries) {
     if (entry.is_regular_file(error) && is_record(entry.path()))
       throw Error(ErrorKind::config,
                   fmt::format("{}: has records but no {}, which says what was planned; put it "
@@ -71,25 +71,16 @@ void collect(const fs::path& folder, int depth, std::set<fs::path>& found) {
     return;
   }
   require_readable(folder, error);
-  require_no_records(folder);
+  const std::vector<fs::directory_entry> entries = entries_of(folder);
+  require_no_records(folder, entries);
   if (depth == kDeepest) return;
-  for (const auto& entry : entries_of(folder)) {
+  for (const fs::directory_entry& entry : entries) {
     if (entry.is_directory(error)) {
       collect(entry.path(), depth + 1, found);
     } else {
       require_readable(entry.path(), error);
     }
   }
-}
-
-// The details of all entries of one event, in their order.
-std::vector<std::string> details(const RunFolder& folder, const std::string& event) {
-  const fs::path path = folder.path() / kJournalName;
-  std::vector<std::string> found;
-  for (JournalEntry& entry : parse_journal(read_file(path), path.string())) {
-    if (entry.event == event) found.push_back(std::move(entry.detail));
-  }
-  return found;
 }
 
 }  // namespace
@@ -113,9 +104,8 @@ std::vector<NamedFile> files_of_run(const std::string& what, const RunFolder& fo
     files.push_back({what, (folder.path() / name).string()});
   };
   for (const char* name : {"suite.yaml", kJournalName, "ledgers"}) add(name);
-  const fs::path journal = folder.path() / kJournalName;
-  for (const JournalEntry& entry : parse_journal(read_file(journal), journal.string())) {
-    if (entry.event == "planned") add(entry.case_id + ".json");
+  for (const JournalEntry& entry : read_journal(folder.path())) {
+    if (entry.event == kPlannedEvent) add(entry.case_id + ".json");
   }
   return files;
 }
@@ -125,14 +115,18 @@ AcceptanceContext recorded_context(const std::vector<RunFolder>& folders) {
   std::vector<std::pair<std::string, std::vector<std::string>>> notes;
   std::vector<std::string> not_idle;
   for (const RunFolder& folder : folders) {
-    for (const std::string& note : details(folder, kNoteEvent)) {
-      auto said = std::ranges::find(notes, note, [](const auto& one) { return one.first; });
-      if (said == notes.end()) said = notes.insert(notes.end(), {note, {}});
-      if (said->second.empty() || said->second.back() != folder.run_id())
-        said->second.push_back(folder.run_id());
+    for (const JournalEntry& entry : read_journal(folder.path())) {
+      if (entry.event == kNoteEvent) {
+        auto said =
+            std::ranges::find(notes, entry.detail, [](const auto& one) { return one.first; });
+        if (said == notes.end()) said = notes.insert(notes.end(), {entry.detail, {}});
+        if (said->second.empty() || said->second.back() != folder.run_id())
+          said->second.push_back(folder.run_id());
+      } else if (entry.event == kNotIdleEvent) {
+        not_idle.push_back(folders.size() > 1 ? folder.run_id() + ": " + entry.detail
+                                              : entry.detail);
+      }
     }
-    for (const std::string& words : details(folder, kNotIdleEvent))
-      not_idle.push_back(folders.size() > 1 ? folder.run_id() + ": " + words : words);
   }
   AcceptanceContext context;
   for (const auto& [note, runs] : notes)
@@ -142,10 +136,11 @@ AcceptanceContext recorded_context(const std::vector<RunFolder>& folders) {
 }
 
 std::vector<AcceptanceInput> acceptance_inputs(const RunFolder& folder) {
+  const std::vector<JournalEntry> journal = read_journal(folder.path());
   std::vector<AcceptanceInput> inputs;
-  for (Record& record : folder.records()) {
-    const int attempts = std::max(1, folder.attempts(record.case_id));
-    inputs.push_back({std::move(record), attempts});
+  for (Record& record : folder.records(journal)) {
+    const int started = std::max(1, attempts(journal, record.case_id));
+    inputs.push_back({std::move(record), started});
   }
   return inputs;
 }

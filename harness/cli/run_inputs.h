@@ -17,10 +17,7 @@ std::vector<RunFolder> find_runs(const std::vector<std::string>& names);
 // (require_other_files); beside them in its folder it may lie.
 std::vector<NamedFile> files_of_run(const std::string& what, const RunFolder& folder);
 
-// Events of the journal that say how a run came about.
-inline constexpr const char* kNoteEvent = "note";
-inline constexpr const char* kNotIdleEvent = "not_idle";
-// What the journals say of that, so that runs are judged again as they were judged first; where
+// What the journals say of how the runs came about, so that runs are judged again as they were judged first; where
 // not all runs say it, with their names.
 AcceptanceContext recorded_context(const std::vector<RunFolder>& folders);
 

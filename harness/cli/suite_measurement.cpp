@@ -12,11 +12,11 @@
 #include "harness/base/error.h"
 #include "harness/cli/case_kernels.h"
 #include "harness/cli/interrupt.h"
-#include "harness/cli/run_inputs.h"
 #include "harness/cli/run_path.h"
 #include "harness/cli/run_progress.h"
 #include "harness/cli/terminal.h"
 #include "harness/launch/run_suite.h"
+#include "results/journal.h"
 
 namespace dettax {
 namespace {

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "harness/base/format.h"
+#include "results/journal.h"
 #include "results/reason.h"
 
 namespace dettax {
@@ -94,19 +95,19 @@ SuiteRun run_suite(const Suite& suite, RunFolder& folder, Launcher& launcher,
                                       settings.on_progress(i, total, progress);
                                   },
                                   settings.interrupted};
-        folder.journal("started", id);
+        folder.journal(kStartedEvent, id);
         try {
           record = run_case(planned, context);
         } catch (const Error&) {
           if (!is_interrupted()) throw;
-          folder.journal("interrupted", id);
+          folder.journal(kInterruptedEvent, id);
           run.interrupted = true;
           break;
         }
         budget.note_overhead(record->duration_seconds - paced.measure.budget_seconds);
       }
       folder.write_record(*record);
-      folder.journal("finished", id, record->verdict.reason_code);
+      folder.journal(kFinishedEvent, id, record->verdict.reason_code);
     }
     if (settings.on_record) settings.on_record(i + 1, total, *record);
     run.records.push_back(std::move(*record));

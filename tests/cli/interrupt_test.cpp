@@ -118,8 +118,8 @@ TEST_F(Signals, TerminateLeavesAJournalToGoOnFrom) {
   const RunFolder after = RunFolder::open(run_folder());
   EXPECT_EQ(after.records().size(), 2U);
   EXPECT_EQ(to_json(after.records().at(0)), to_json(finished.at(0)));
-  EXPECT_EQ(after.attempts(finished.at(0).case_id), 1);
-  EXPECT_EQ(after.attempts(after.records().at(1).case_id), 2);
+  EXPECT_EQ(attempts(read_journal(after.path()), finished.at(0).case_id), 1);
+  EXPECT_EQ(attempts(read_journal(after.path()), after.records().at(1).case_id), 2);
 }
 
 TEST_F(Signals, ARunThatIsGoingOnIsNotResumedButReported) {

@@ -121,7 +121,7 @@ TEST_F(Slurm, ARequeuedJobGoesOnWhereItStopped) {
     EXPECT_FALSE(record.taxes.empty()) << record.case_id << ": " << record.verdict.reason << "\n"
                                        << log(job);
   }
-  EXPECT_EQ(run.attempts(run.records().front().case_id), 1);
+  EXPECT_EQ(attempts(read_journal(run.path()), run.records().front().case_id), 1);
   EXPECT_THAT(log(job), HasSubstr("run folder"));
 }
 

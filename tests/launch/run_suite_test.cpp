@@ -96,8 +96,8 @@ TEST_F(RunSuite, FinishedCasesAreNotRunAgain) {
   EXPECT_FALSE(second.interrupted);
   ASSERT_THAT(second.records, SizeIs(2));
   EXPECT_EQ(to_json(second.records[0]), to_json(first.records[0]));
-  EXPECT_EQ(folder.attempts(suite.cases[0].id()), 1);
-  EXPECT_EQ(folder.attempts(suite.cases[1].id()), 2);
+  EXPECT_EQ(attempts(read_journal(folder.path()), suite.cases[0].id()), 1);
+  EXPECT_EQ(attempts(read_journal(folder.path()), suite.cases[1].id()), 2);
 }
 
 TEST_F(RunSuite, ABudgetThatIsSpentLeavesCasesForLater) {
