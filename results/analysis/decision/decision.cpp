@@ -66,13 +66,15 @@ double mean(const Draws& draws, Value value) {
 }
 
 // Mean cost of each policy, one input being the same in all draws.
-PolicyCosts mean_costs(Draws draws, const std::string& input, double value) {
-  for (Economics& e : draws) economics_value(e, input) = value;
-  PolicyCosts costs{};
-  for (const Policy policy : kPolicies)
-    costs[index_of(policy)] =
-        mean(draws, [&](const Economics& e) { return policy_cost(e, policy); });
-  return costs;
+PolicyCosts mean_costs(const Draws& draws, const std::string& input, double value) {
+  PolicyCosts sum{};
+  for (Economics e : draws) {
+    economics_value(e, input) = value;
+    const PolicyCosts costs = policy_costs(e);
+    for (size_t i = 0; i < sum.size(); ++i) sum[i] += costs[i];
+  }
+  for (double& cost : sum) cost /= static_cast<double>(draws.size());
+  return sum;
 }
 
 // What always saves.
@@ -119,9 +121,9 @@ double exact_break_even(Economics e) {
 double gpus_from_which_always_pays(const Draws& draws) {
   constexpr double kSize = 4096;
   const auto at = [&](double gpus) { return advantage(mean_costs(draws, "gpus", gpus)); };
-  const double fixed = at(0);
-  const double linear = (at(kSize) - at(-kSize)) / 2;
-  const double square = (at(kSize) + at(-kSize)) / 2 - fixed;
+  const double fixed = at(0), above = at(kSize), below = at(-kSize);
+  const double linear = (above - below) / 2;
+  const double square = (above + below) / 2 - fixed;
   if (square <= 0) return linear >= 0 && fixed >= 0 ? 0 : HUGE_VAL;
   const double root = std::sqrt(std::max(0.0, linear * linear - 4 * square * fixed));
   return std::max(0.0, kSize * (root - linear) / (2 * square));
