@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,6 +26,9 @@ struct Outlook {
 
 // Amounts as people read them: $1.23 M.
 std::string format_money(double amount);
+
+// Inputs of a tornado that are shown, those that decide most.
+inline constexpr size_t kTornadoRows = 8;
 
 // Tables of an outlook, the first row their header. All of one decision or of all projections.
 Grid projection_grid(const std::vector<ProjectedStep>& projections);

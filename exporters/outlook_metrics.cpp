@@ -17,8 +17,6 @@ enum OutlookFamily : size_t {
   kBreakEven,
 };
 
-constexpr Policy kPolicies[] = {Policy::never, Policy::windows, Policy::always};
-
 using Samples = std::vector<std::vector<Sample>>;
 
 Labels with(Labels labels, const Labels& more) {
@@ -41,7 +39,7 @@ void add_projection(Samples& samples, const ProjectedStep& p) {
 template <class Answer>
 void add_answer(Samples& samples, const Labels& base, const Answer& answer) {
   for (const Policy policy : kPolicies) {
-    const auto i = static_cast<size_t>(policy);
+    const size_t i = index_of(policy);
     const Labels labels = with(base, {{"policy", to_string(policy)}});
     samples[kAnswer].push_back({labels, policy == answer.best ? 1.0 : 0.0});
     samples[kCost].push_back({with(labels, {{"stat", "expected"}}), answer.cost[i]});

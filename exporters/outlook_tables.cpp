@@ -11,7 +11,6 @@ namespace dettax {
 namespace {
 
 constexpr double kLooksLikeARatio = 0.9;  // of a record; few taxes reach it
-constexpr Policy kPolicies[] = {Policy::never, Policy::windows, Policy::always};
 
 std::string number(double value) { return fmt::format("{:.4g}", value); }
 
@@ -30,7 +29,7 @@ Grid with_header(size_t left_columns, const std::vector<std::string>& names) {
 template <class Answer>
 void add_policies(Grid& grid, const Answer& answer, const std::string& behind) {
   for (const Policy policy : kPolicies) {
-    const auto i = static_cast<size_t>(policy);
+    const size_t i = index_of(policy);
     const Band& band = answer.cost_band[i];
     grid.add({{to_string(policy) + behind, policy == answer.best ? Colour::bold : Colour::none},
               {format_money(answer.cost[i])},
@@ -112,9 +111,8 @@ Grid threshold_grid(const Decision& d) {
 }
 
 Grid tornado_grid(const Decision& decision) {
-  constexpr size_t kShown = 8;
   Grid grid = with_header(1, {"input", "from", "to", "always saves", "to", "cheapest"});
-  for (size_t i = 0; i < std::min(kShown, decision.tornado.size()); ++i) {
+  for (size_t i = 0; i < std::min(kTornadoRows, decision.tornado.size()); ++i) {
     const Sensitivity& s = decision.tornado[i];
     grid.add({{s.input},
               {number(s.low)},

@@ -13,6 +13,7 @@ namespace dettax {
 namespace {
 
 constexpr const char* kSuite = "suite.yaml";
+constexpr const char* kIncomplete = "incomplete";
 
 std::string compact(std::string time) {
   std::erase_if(time, [](char c) { return c == '-' || c == ':'; });
@@ -65,6 +66,8 @@ void end_torn_line(const std::filesystem::path& path) {
 
 }  // namespace
 
+bool finished(const Record& record) { return record.verdict.reason_code != kIncomplete; }
+
 RunFolder RunFolder::create(const std::filesystem::path& parent, const Suite& suite) {
   RunFolder folder(create_folder(parent, compact(utc_now()) + "-" + suite.name));
   write_file_atomically(folder.path_ / kSuite, dump_suite(suite));
@@ -112,7 +115,7 @@ Record RunFolder::incomplete(const std::string& case_id, const std::string& why)
   Record record;
   record.run_id = run_id();
   record.case_id = case_id;
-  record.verdict = make_verdict("incomplete", why);
+  record.verdict = make_verdict(kIncomplete, why);
   return record;
 }
 

@@ -29,6 +29,9 @@ void write_file_atomically(const std::filesystem::path& path,
                            const std::function<void(std::ostream&)>& write);
 std::string read_file(const std::filesystem::path& path);  // Error{config} if it cannot be read
 
+// Whether a record holds a result; else its case is to be run again.
+bool finished(const Record& record);
+
 // That this process, and no other, runs a run folder; held until it goes out of scope or the process
 // ends, however it ends.
 class RunLock {

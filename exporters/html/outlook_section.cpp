@@ -12,7 +12,6 @@ namespace dettax {
 namespace {
 
 constexpr int kCurvePoints = 41;
-constexpr size_t kTornadoRows = 8;
 
 void write_chart(std::ostream& out, const char* chart) {
   out << "<div class=\"chart\" data-chart=\"" << chart << "\"></div>\n";
@@ -97,8 +96,8 @@ void write_costs(JsonWriter& json, const DecisionOutlook& outlook) {
   for (const CostPoint& point : costs_by_tax(outlook.inputs, d, kCurvePoints)) {
     json.begin_object();
     json.key("tax").number(point.overhead_ratio);
-    for (const Policy policy : {Policy::never, Policy::windows, Policy::always})
-      json.key(to_string(policy)).number(point.cost[static_cast<size_t>(policy)]);
+    for (const Policy policy : kPolicies)
+      json.key(to_string(policy)).number(point.cost[index_of(policy)]);
     json.end_object();
   }
   json.end_array();
@@ -113,8 +112,7 @@ void write_costs(JsonWriter& json, const DecisionOutlook& outlook) {
 }
 
 void write_tornado(JsonWriter& json, const Decision& d) {
-  json.key("saved").number(d.cost[static_cast<size_t>(Policy::never)] -
-                           d.cost[static_cast<size_t>(Policy::always)]);
+  json.key("saved").number(d.cost[index_of(Policy::never)] - d.cost[index_of(Policy::always)]);
   json.key("tornado").begin_array();
   for (size_t i = 0; i < std::min(kTornadoRows, d.tornado.size()); ++i) {
     const Sensitivity& s = d.tornado[i];

@@ -103,14 +103,8 @@ void RunWatch::read(const std::filesystem::path& path, Run& run) {
     }
     run.records = RunFolder::open(path).records(journal);
     // Of a run that is going on, a case that has no record yet is no failure.
-    if (run.up) {
-      std::erase_if(run.records, [](const Record& record) {
-        return record.verdict.reason_code == "incomplete";
-      });
-    }
-    run.done = std::count_if(run.records.begin(), run.records.end(), [](const Record& record) {
-      return record.verdict.reason_code != "incomplete";
-    });
+    if (run.up) std::erase_if(run.records, [](const Record& one) { return !finished(one); });
+    run.done = std::ranges::count_if(run.records, finished);
     for (const Record& record : run.records) {
       if (!record.suite.empty()) run.suite = record.suite;
     }

@@ -101,7 +101,7 @@ std::vector<std::string> cases_to_measure(const RunOptions& options, const Suite
   std::vector<std::string> names;
   for (const Case& one : suite.cases) {
     const auto record = resumed ? resumed->record(one.id()) : std::nullopt;
-    if (!record || record->verdict.reason_code == "incomplete") names.push_back(one.id());
+    if (!record || !finished(*record)) names.push_back(one.id());
   }
   return names;
 }

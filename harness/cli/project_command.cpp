@@ -284,20 +284,12 @@ class ProjectCommand : public Command {
     return OpTable::of_records(RunFolder::open(find_run(table_)).records(), table_);
   }
 
-  static bool has_collectives(const OpTable& table) {
-    for (const char* op :
-         {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "point_to_point"}) {
-      if (!table.groups(op).empty()) return true;
-    }
-    return false;
-  }
-
   // Products and attention are measured together or not at all: half of a step would be compared with another machine's.
   OpTable read_table(const TrainingPlan& plan) const {
     const std::vector<std::string> step_ops = {"gemm", "attention_forward", "attention_backward"};
     OpTable table = any_table();
     const auto absent = table.missing(step_ops, to_string(plan.precision), "fast");
-    const bool of_collectives = absent.size() == step_ops.size() && has_collectives(table);
+    const bool of_collectives = absent.size() == step_ops.size() && table.has_collectives();
     if (absent.empty() || of_collectives) return table;
     throw Error(
         ErrorKind::config,

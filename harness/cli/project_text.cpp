@@ -65,8 +65,8 @@ void write_case(std::ostream& out, const Hardware& machine, const ProjectedCase&
 
 std::string error_row(const GroupError& g) {
   return fmt::format("  {:<41} {:>5} {:>8} {:<4} {:>8} {:>8}   {} {}\n", g.group, g.rows,
-                     format_percent(g.mean_absolute), g.within_limit() ? "" : "over",
-                     format_percent(g.median_absolute), format_signed_percent(g.bias),
+                     format_percent(g.errors.mean_absolute), g.within_limit() ? "" : "over",
+                     format_percent(g.errors.median_absolute), format_signed_percent(g.errors.bias),
                      format_signed_percent(g.worst.error_ratio()),
                      fmt::format("row {}: {}", g.worst.row.row, g.worst.row.label));
 }
@@ -125,12 +125,15 @@ void write_validation(std::ostream& out, const Validation& v) {
   out << fmt::format("  {:<41} {:>5} {:>8} {:<4} {:>8} {:>8}   {}\n", "table / system", "rows",
                      "mean |e|", "", "median", "bias", "worst");
   for (const bool fitted : {true, false}) {
-    out << (fitted ? "systems of which rows took part in the fit, limit 5 %\n"
-                   : "systems that took no part, limit 10 %\n");
+    const GroupError& all = fitted ? v.fitted : v.foreign;
+    out << fmt::format(
+        "{}, limit {}\n",
+        fitted ? "systems of which rows took part in the fit" : "systems that took no part",
+        format_percent(all.limit(), 0));
     for (const GroupError& g : v.groups) {
       if (g.system_fitted == fitted) out << error_row(g);
     }
-    out << error_row(fitted ? v.fitted : v.foreign);
+    out << error_row(all);
   }
   out << fmt::format("within the limit: {} of {}; docs/projection.md says why others are over it\n",
                      v.within_limit(),
@@ -176,11 +179,11 @@ void write_prediction(std::ostream& out, const Hardware& machine, const LayoutPr
         << '\n';
   rows("judged, no part of the fit", p.judged);
   out << fmt::format("mean absolute error {} over {}, median {}, bias {}, worst {} ({})\n",
-                     format_percent(p.mean_absolute),
+                     format_percent(p.errors.mean_absolute),
                      format_things(static_cast<int64_t>(p.judged.size()), "layout"),
-                     format_percent(p.median_absolute), format_signed_percent(p.bias),
-                     format_signed_percent(p.judged[p.worst].error_ratio()),
-                     p.judged[p.worst].measured.name);
+                     format_percent(p.errors.median_absolute), format_signed_percent(p.errors.bias),
+                     format_signed_percent(p.judged[p.errors.worst].error_ratio()),
+                     p.judged[p.errors.worst].measured.name);
 }
 
 void write_fit(std::ostream& out, const Fit& fit) {

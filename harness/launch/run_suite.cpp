@@ -49,10 +49,6 @@ class Budget {
   double overhead_seconds_ = 0;
 };
 
-bool finished(const std::optional<Record>& record) {
-  return record && record->verdict.reason_code != "incomplete";
-}
-
 Record out_of_budget(const Case& planned, const Suite& suite, const RunFolder& folder,
                      double budget_seconds) {
   Record record;
@@ -79,7 +75,7 @@ SuiteRun run_suite(const Suite& suite, RunFolder& folder, Launcher& launcher,
     const Case& planned = suite.cases[i];
     const std::string id = planned.id();
     std::optional<Record> record = folder.record(id);
-    if (!finished(record)) {
+    if (!record || !finished(*record)) {
       if (budget.spent()) {
         record = out_of_budget(planned, suite, folder, budget.total());
       } else {

@@ -57,7 +57,7 @@ TEST(Predictions, LargerLayoutsOfAMadeMachineComeOut) {
   const LayoutPrediction p = predict_layouts(load_hardware("local"), made(slower_machine()));
   ASSERT_EQ(p.judged.size(), 3U);
   EXPECT_EQ(p.calibration.size(), 6U);
-  EXPECT_LT(p.mean_absolute, 0.03);
+  EXPECT_LT(p.errors.mean_absolute, 0.03);
   EXPECT_NEAR(p.efficiency.gemm_ratio, 0.35, 0.03);
 }
 
@@ -69,8 +69,8 @@ TEST(Predictions, WhatIsJudgedTakesNoPartInTheFit) {
   }
   const LayoutPrediction after = predict_layouts(load_hardware("local"), layouts);
   EXPECT_EQ(fitted_values(before), fitted_values(after));
-  EXPECT_NEAR(after.mean_absolute, 0.5, 0.02) << "and the error is seen";
-  EXPECT_NEAR(after.bias, -0.5, 0.02);
+  EXPECT_NEAR(after.errors.mean_absolute, 0.5, 0.02) << "and the error is seen";
+  EXPECT_NEAR(after.errors.bias, -0.5, 0.02);
   // The twin: what is calibrated on does change the fit.
   layouts.front().step_seconds.value *= 2;
   EXPECT_NE(fitted_values(predict_layouts(load_hardware("local"), layouts)), fitted_values(before));

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "harness/base/error.h"
+#include "harness/base/robust.h"
 #include "harness/base/text.h"
 #include "results/analysis/acceptance/configuration.h"
 #include "results/analysis/acceptance/findings.h"
@@ -114,12 +115,6 @@ void judge_context(const AcceptanceContext& context, const AcceptanceRules& rule
   }
 }
 
-double mean_ratio(const std::vector<double>& logs) {
-  double sum = 0;
-  for (const double one : logs) sum += one;
-  return std::exp(sum / static_cast<double>(logs.size()));
-}
-
 NodeVerdict verdict_of(const std::string& node, const std::vector<NodeObservation>& all,
                        const std::vector<AcceptanceFinding>& findings,
                        const std::vector<FleetPosition>& positions) {
@@ -151,8 +146,8 @@ NodeVerdict verdict_of(const std::string& node, const std::vector<NodeObservatio
   verdict.words = join(words, "; ");
   const auto position = std::ranges::find(positions, node, &FleetPosition::node);
   if (position != positions.end()) {
-    if (!position->fast.empty()) verdict.fast_ratio = mean_ratio(position->fast);
-    if (!position->overhead.empty()) verdict.odd_ratio = mean_ratio(position->overhead);
+    if (!position->fast.empty()) verdict.fast_ratio = std::exp(mean(position->fast));
+    if (!position->overhead.empty()) verdict.odd_ratio = std::exp(mean(position->overhead));
   }
   return verdict;
 }

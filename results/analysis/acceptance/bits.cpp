@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "harness/base/format.h"
 #include "harness/base/text.h"
 #include "results/analysis/acceptance/findings.h"
 #include "results/provenance.h"

@@ -45,6 +45,7 @@ void judge_bits(const std::vector<NodeObservation>& all, FindingList& list);
 struct FleetSetup {
   std::set<std::string> excluded;            // nodes
   std::map<std::string, std::string> group;  // node -> values of such settings; empty without one
+  std::string group_of(const std::string& node) const;
 };
 struct FleetPosition {  // logarithms
   std::string node;

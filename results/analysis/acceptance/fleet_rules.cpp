@@ -161,9 +161,9 @@ void judge_comparison(const PeerGroup& what, double alarm, const AcceptanceRules
 
 }  // namespace
 
-std::string group_of(const FleetSetup& setup, const std::string& node) {
-  const auto found = setup.group.find(node);
-  return found == setup.group.end() ? "" : found->second;
+std::string FleetSetup::group_of(const std::string& node) const {
+  const auto found = group.find(node);
+  return found == group.end() ? "" : found->second;
 }
 
 std::string bits_words(const Record& record) {

@@ -12,9 +12,6 @@ namespace dettax {
 
 inline constexpr double kSure = 2.576;  // standard errors: 99 %, two-sided
 
-// Values of the settings without a majority; nodes are compared with those of the same alone.
-std::string group_of(const FleetSetup& setup, const std::string& node);
-
 // Slow is not nondeterministic: whoever reads of one wants to know of the other.
 std::string bits_words(const Record& record);
 

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <map>
 #include <set>
-#include <tuple>
 
 #include <fmt/format.h>
 
@@ -30,10 +29,7 @@ struct Node {
 };
 
 std::optional<double> mean_ratio(const std::vector<double>& logs) {
-  if (logs.empty()) return std::nullopt;
-  double sum = 0;
-  for (const double one : logs) sum += one;
-  return std::exp(sum / static_cast<double>(logs.size()));
+  return logs.empty() ? std::nullopt : std::optional(std::exp(mean(logs)));
 }
 
 void add_record(const NodeObservation& one, Node& node) {

@@ -6,8 +6,6 @@
 #include <tuple>
 #include <utility>
 
-#include "results/analysis/acceptance/fleet_rules.h"
-
 namespace dettax {
 namespace {
 
@@ -41,7 +39,7 @@ std::vector<PeerGroup> peer_groups(const std::vector<NodeObservation>& all,
   std::map<std::tuple<std::string, std::string, std::string>, std::map<std::string, Runs>> groups;
   for (const NodeObservation& one : all) {
     if (setup.excluded.contains(one.node) || !one.one_node) continue;
-    const std::string group = group_of(setup, one.node);
+    const std::string group = setup.group_of(one.node);
     if (one.fast_seconds)
       groups[{one.case_id, "", group}][one.node].emplace_back(&one, *one.fast_seconds);
     for (const auto& [arm, ratio] : one.overhead)

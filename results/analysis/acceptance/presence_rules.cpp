@@ -66,7 +66,7 @@ void judge_memory_of_fleet(const std::vector<NodeObservation>& all, const FleetS
     if (setup.excluded.contains(one.node)) continue;
     for (const ArmResult& arm : one.record->arms) {
       if (arm.memory_peak_bytes > 0)
-        groups[{one.case_id, arm.arm, group_of(setup, one.node)}].emplace_back(
+        groups[{one.case_id, arm.arm, setup.group_of(one.node)}].emplace_back(
             &one, static_cast<double>(arm.memory_peak_bytes));
     }
   }

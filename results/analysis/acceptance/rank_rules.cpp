@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <tuple>
 
 #include <fmt/format.h>
 
@@ -20,12 +19,6 @@ struct RankMember {
   double role = 0;  // what the same rank has on most nodes, as a logarithm
   double beyond_role() const { return rank->excess.value - role; }
 };
-
-double mean_of(const std::vector<double>& values) {
-  double sum = 0;
-  for (const double value : values) sum += value;
-  return sum / static_cast<double>(values.size());
-}
 
 void note_role(const std::string& case_id, int rank, double role, double least,
                const std::vector<double>& of_nodes, FindingList& list) {
@@ -49,7 +42,7 @@ void set_roles(const std::string& case_id, std::vector<RankMember>& members, dou
   for (const auto& [rank, by_node] : runs) {
     if (by_node.size() < 2) continue;
     std::vector<double> of_nodes;
-    for (const auto& [node, values] : by_node) of_nodes.push_back(mean_of(values));
+    for (const auto& [node, values] : by_node) of_nodes.push_back(mean(values));
     // The lower one: of two nodes a straggler of one is not the rank's role.
     role[rank] = lower_median(of_nodes);
     note_role(case_id, rank, role[rank], least, of_nodes, list);
@@ -108,7 +101,7 @@ SlowRanks judge_ranks(const std::vector<NodeObservation>& all, const FleetSetup&
   for (const NodeObservation& one : all) {
     if (setup.excluded.contains(one.node)) continue;
     for (const RankObservation& rank : one.ranks)
-      groups[{one.case_id, group_of(setup, one.node)}].push_back({&one, &rank});
+      groups[{one.case_id, setup.group_of(one.node)}].push_back({&one, &rank});
   }
   SlowRanks slow;
   for (auto& [key, members] : groups)

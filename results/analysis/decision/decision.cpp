@@ -13,9 +13,6 @@ namespace dettax {
 namespace {
 
 constexpr uint32_t kInputStream = 10;
-constexpr std::array<Policy, 3> kPolicies = {Policy::never, Policy::windows, Policy::always};
-
-size_t index_of(Policy policy) { return static_cast<size_t>(policy); }
 
 // Triangular between the ends, its peak at the value; by orders of magnitude where the band spans more than one third of one.
 double draw(const DecisionInput& input, double u) {

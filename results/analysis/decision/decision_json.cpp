@@ -14,14 +14,12 @@ Json finite(double value) { return std::isfinite(value) ? Json(value) : Json(nul
 Json ratio(double overhead) { return finite(1 + overhead); }
 Json band(const Band& b) { return {{"p10", b.p10}, {"p50", b.p50}, {"p90", b.p90}}; }
 
-constexpr Policy kPolicies[] = {Policy::never, Policy::windows, Policy::always};
-
 // Of a decision, or of what it would be with fewer knobs.
 template <class Answer>
 Json policies_json(const Answer& answer) {
   Json policies;
   for (const Policy policy : kPolicies) {
-    const auto i = static_cast<size_t>(policy);
+    const size_t i = index_of(policy);
     policies[to_string(policy)] = {{"expected_cost_dollars", answer.cost[i]},
                                    {"cost_at_central_values_dollars", answer.central_cost[i]},
                                    {"cost_band_dollars", band(answer.cost_band[i])},

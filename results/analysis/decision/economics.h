@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 
 namespace dettax {
 
@@ -23,13 +24,16 @@ struct Economics {
 };
 
 enum class Policy { never, windows, always };
+inline constexpr std::array<Policy, 3> kPolicies = {Policy::never, Policy::windows, Policy::always};
+// A policy's place in what is kept by policy.
+constexpr size_t index_of(Policy policy) { return static_cast<size_t>(policy); }
 const char* to_string(Policy policy);
 
 // Cost of one anomaly met in the fast, or in the deterministic mode.
 double anomaly_cost(const Economics& e, bool deterministic);
 // Expected cost, over the whole run, of what goes beyond undisturbed fast training.
 double policy_cost(const Economics& e, Policy policy);
-using PolicyCosts = std::array<double, 3>;  // by policy
+using PolicyCosts = std::array<double, kPolicies.size()>;  // by policy
 PolicyCosts policy_costs(const Economics& e);
 // never where nothing is cheaper.
 Policy cheapest_of(const PolicyCosts& costs);

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "results/analysis/projection/hardware.h"
@@ -9,6 +11,12 @@
 namespace dettax {
 
 enum class CollectiveKind { all_reduce, all_gather, reduce_scatter, all_to_all, point_to_point };
+// As tables of operations name them.
+inline constexpr std::array<std::string_view, 5> kCollectiveWords = {
+    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "point_to_point"};
+constexpr std::string_view to_string(CollectiveKind collective) {
+  return kCollectiveWords[static_cast<size_t>(collective)];
+}
 enum class CollectiveAlgorithm { ring, tree, nvls, nvls_tree, collnet };
 const char* to_string(CollectiveAlgorithm algorithm);
 

@@ -25,21 +25,20 @@ std::string key_of(std::string_view op, std::string_view precision, std::string_
 
 // What the simulator asks a table for.
 const std::vector<std::string>& known_ops() {
-  static const std::vector<std::string> ops = {"gemm",
-                                               "weight_product",
-                                               "attention_forward",
-                                               "attention_backward",
-                                               "elementwise",
-                                               "embedding_backward",
-                                               "rms_norm_backward",
-                                               "layer_norm_backward",
-                                               "expert_unpermute",
-                                               "expert_linear_backward_weight",
-                                               "all_reduce",
-                                               "all_gather",
-                                               "reduce_scatter",
-                                               "all_to_all",
-                                               "point_to_point"};
+  static const std::vector<std::string> ops = [] {
+    std::vector<std::string> all = {"gemm",
+                                    "weight_product",
+                                    "attention_forward",
+                                    "attention_backward",
+                                    "elementwise",
+                                    "embedding_backward",
+                                    "rms_norm_backward",
+                                    "layer_norm_backward",
+                                    "expert_unpermute",
+                                    "expert_linear_backward_weight"};
+    all.insert(all.end(), kCollectiveWords.begin(), kCollectiveWords.end());
+    return all;
+  }();
   return ops;
 }
 
@@ -67,8 +66,7 @@ std::string_view order_word(Order order) {
 }
 
 bool is_collective(std::string_view op) {
-  return op == "all_reduce" || op == "all_gather" || op == "reduce_scatter" || op == "all_to_all" ||
-         op == "point_to_point";
+  return std::ranges::find(kCollectiveWords, op) != kCollectiveWords.end();
 }
 
 double op_work(std::string_view op, double m, double n, double k) {

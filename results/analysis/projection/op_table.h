@@ -37,6 +37,7 @@ class OpTable {
            double work, double seconds);
   void add_collective(const std::string& op, const std::string& mode, const GroupShape& group,
                       double bytes, double seconds);
+  bool has_collectives() const { return !groups_.empty(); }
   // The groups that a collective was measured in, in any mode.
   std::vector<GroupShape> groups(std::string_view op) const;
   // In one of groups(op). Where the mode or the fast one was not measured, the other serves both: no difference arises from what is

@@ -60,21 +60,6 @@ std::vector<double> fit(const Hardware& machine, const std::vector<const Measure
       .values;
 }
 
-void summarise(LayoutPrediction& prediction) {
-  std::vector<double> absolute;
-  const auto count = static_cast<double>(prediction.judged.size());
-  for (size_t i = 0; i < prediction.judged.size(); ++i) {
-    const double error = prediction.judged[i].error_ratio();
-    absolute.push_back(std::abs(error));
-    prediction.mean_absolute += std::abs(error) / count;
-    prediction.bias += error / count;
-    if (std::abs(error) > std::abs(prediction.judged[prediction.worst].error_ratio()))
-      prediction.worst = i;
-  }
-  std::sort(absolute.begin(), absolute.end());
-  prediction.median_absolute = absolute[absolute.size() / 2];
-}
-
 }  // namespace
 
 std::string layout_refusal(const Record& record) {
@@ -145,7 +130,9 @@ LayoutPrediction predict_layouts(const Hardware& machine,
     auto& rows = layout.calibration ? prediction.calibration : prediction.judged;
     rows.push_back({layout, layout_seconds(fitted, layout, table)});
   }
-  summarise(prediction);
+  std::vector<double> ratios;
+  for (const PredictedLayout& row : prediction.judged) ratios.push_back(row.error_ratio());
+  prediction.errors = summarise(ratios);
   return prediction;
 }
 

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "results/analysis/projection/error_summary.h"
 #include "results/analysis/projection/hardware.h"
 #include "results/analysis/projection/op_table.h"
 #include "results/analysis/projection/training_plan.h"
@@ -34,11 +35,8 @@ struct PredictedLayout {
 };
 struct LayoutPrediction {
   std::vector<PredictedLayout> calibration, judged;
-  Efficiency efficiency;     // as fitted
-  double mean_absolute = 0;  // of the judged error ratios
-  double median_absolute = 0;
-  double bias = 0;   // their mean
-  size_t worst = 0;  // in `judged`
+  Efficiency efficiency;  // as fitted
+  ErrorSummary errors;    // of the judged ones
 };
 
 // A simulated step of the layout. Ranks that have to share cores take at least their common work over the cores.

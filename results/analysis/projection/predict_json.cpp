@@ -32,10 +32,10 @@ std::string prediction_json(const Hardware& machine, const LayoutPrediction& pre
                {"kind", "prediction"},
                {"tool_version", DETTAX_VERSION},
                {"cluster", machine.name},
-               {"mean_absolute_error_ratio", prediction.mean_absolute},
-               {"median_absolute_error_ratio", prediction.median_absolute},
-               {"bias_ratio", prediction.bias},
-               {"worst", prediction.judged[prediction.worst].measured.name}};
+               {"mean_absolute_error_ratio", prediction.errors.mean_absolute},
+               {"median_absolute_error_ratio", prediction.errors.median_absolute},
+               {"bias_ratio", prediction.errors.bias},
+               {"worst", prediction.judged[prediction.errors.worst].measured.name}};
   for (const auto& [key, value] : fitted_values(prediction)) root["fitted"][key] = value;
   root["fitted_at_bounds"] = fitted_at_bounds(prediction);
   root["calibration"] = rows_json(prediction.calibration);

@@ -57,9 +57,9 @@ Json row_json(const Judged& judged) {
 Json group_json(const GroupError& group) {
   return {{"group", group.group},
           {"rows", group.rows},
-          {"mean_absolute_error_ratio", group.mean_absolute},
-          {"median_absolute_error_ratio", group.median_absolute},
-          {"bias_ratio", group.bias},
+          {"mean_absolute_error_ratio", group.errors.mean_absolute},
+          {"median_absolute_error_ratio", group.errors.median_absolute},
+          {"bias_ratio", group.errors.bias},
           {"system_took_part_in_fit", group.system_fitted},
           {"limit_ratio", group.limit()},
           {"within_limit", group.within_limit()},

@@ -5,22 +5,6 @@
 namespace dettax {
 namespace {
 
-std::string_view table_word(CollectiveKind collective) {
-  switch (collective) {
-    case CollectiveKind::all_reduce:
-      return "all_reduce";
-    case CollectiveKind::all_gather:
-      return "all_gather";
-    case CollectiveKind::reduce_scatter:
-      return "reduce_scatter";
-    case CollectiveKind::all_to_all:
-      return "all_to_all";
-    case CollectiveKind::point_to_point:
-      return "point_to_point";
-  }
-  return "";
-}
-
 // The measured group that lies alike and is nearest in ranks; nothing if there is none.
 std::optional<GroupShape> nearest(const std::vector<GroupShape>& measured,
                                   const GroupShape& group) {
@@ -46,7 +30,7 @@ double traffic_seconds(const Situation& s, CollectiveKind collective, double byt
     return collective_seconds(s.machine, collective, bytes, shape, allowed);
   };
   if (s.table == nullptr || group.ranks <= 1 || !(bytes > 0)) return model(group);
-  const std::string_view word = table_word(collective);
+  const std::string_view word = to_string(collective);
   const auto curve = nearest(s.table->groups(word), group);
   if (!curve) return model(group);
   const double measured =

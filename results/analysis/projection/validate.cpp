@@ -44,17 +44,10 @@ GroupError summary(const std::string& name, const std::vector<const Judged*>& ju
   GroupError error;
   error.group = name;
   error.rows = static_cast<int>(judged.size());
-  std::vector<double> absolute;
-  for (const Judged* one : judged) {
-    const double ratio = one->error_ratio();
-    absolute.push_back(std::abs(ratio));
-    error.mean_absolute += std::abs(ratio) / error.rows;
-    error.bias += ratio / error.rows;
-    if (error.worst.row.table.empty() || std::abs(ratio) > std::abs(error.worst.error_ratio()))
-      error.worst = *one;
-  }
-  std::sort(absolute.begin(), absolute.end());
-  if (!absolute.empty()) error.median_absolute = absolute[absolute.size() / 2];
+  std::vector<double> ratios;
+  for (const Judged* one : judged) ratios.push_back(one->error_ratio());
+  error.errors = summarise(ratios);
+  if (!judged.empty()) error.worst = *judged[error.errors.worst];
   return error;
 }
 

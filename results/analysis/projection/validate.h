@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "results/analysis/projection/error_summary.h"
 #include "results/analysis/projection/hardware.h"
 #include "results/analysis/projection/published.h"
 
@@ -17,14 +18,12 @@ struct Judged {
 struct GroupError {
   std::string group;
   int rows = 0;
-  double mean_absolute = 0;  // of the error ratios
-  double median_absolute = 0;
-  double bias = 0;  // their mean
+  ErrorSummary errors;
   Judged worst;
   bool system_fitted = false;  // rows of the same machine took part in the fit
   // What the mean absolute error should stay under: 5 % where rows of the machine took part in the fit, else 10 %.
   double limit() const { return system_fitted ? 0.05 : 0.10; }
-  bool within_limit() const { return mean_absolute <= limit(); }
+  bool within_limit() const { return errors.mean_absolute <= limit(); }
 };
 
 struct Validation {
