@@ -34,7 +34,7 @@ endif()
 file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/harness/device/cuda/*.cu)
 # What kernels need of the modules below is compiled again: those are no position-independent code.
 add_library(dettax_cuda_plugin MODULE ${cuda_sources} harness/base/random.cpp harness/device/number_format.cpp
-            harness/device/cpu/quantize_scales.cpp)
+            harness/device/op_contracts.cpp harness/device/cpu/quantize_scales.cpp)
 string(REPLACE ";" ", sm_" cuda_architectures "${CMAKE_CUDA_ARCHITECTURES}")
 target_compile_definitions(dettax_cuda_plugin PRIVATE DETTAX_VERSION="${PROJECT_VERSION}"
   DETTAX_CUDA_MADE_FOR="CUDA ${CMAKE_CUDA_COMPILER_VERSION}, sm_${cuda_architectures}")

@@ -4,9 +4,9 @@
 
 #include <cmath>
 
-#include "harness/device/cpu/checks.h"
 #include "harness/device/cpu/cpu_ops.h"
 #include "harness/device/cpu/targets.h"
+#include "harness/device/op_contracts.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "harness/device/cpu/adamw.cpp"
@@ -68,9 +68,7 @@ HWY_EXPORT(adamw_range);
 
 void CpuOps::adamw(const AdamW& call) {
   const int64_t count = call.weights.count();
-  require(call.gradients.count() == count && call.first_moment.count() == count &&
-              call.second_moment.count() == count && call.step >= 1,
-          "adamw");
+  require_shapes(call);
   const auto step = static_cast<double>(call.step);
   const auto f32 = [](double value) { return static_cast<float>(value); };
   const AdamWFactors factors{.gradient_scale = f32(call.gradient_scale),

@@ -3,7 +3,7 @@
 
 #include "harness/device/cpu/attention_backward.h"
 
-#include "harness/device/cpu/checks.h"
+#include "harness/device/checks.h"
 #include "harness/device/cpu/cpu_ops.h"
 #include "harness/device/cpu/targets.h"
 

@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "harness/device/checks.h"
 #include "harness/device/cpu/attention_shape.h"
-#include "harness/device/cpu/checks.h"
 #include "harness/device/cpu/cpu_ops.h"
 #include "harness/device/cpu/targets.h"
 

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "harness/device/cpu/checks.h"
+#include "harness/device/checks.h"
 #include "harness/device/ops.h"
 
 namespace dettax {

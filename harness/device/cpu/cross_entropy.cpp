@@ -5,9 +5,10 @@
 #include <cmath>
 #include <vector>
 
-#include "harness/device/cpu/checks.h"
+#include "harness/device/checks.h"
 #include "harness/device/cpu/cpu_ops.h"
 #include "harness/device/cpu/targets.h"
+#include "harness/device/op_contracts.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "harness/device/cpu/cross_entropy.cpp"
@@ -110,9 +111,7 @@ void generic(Team& team, const LossRows& a) {
 void CpuOps::cross_entropy(const CrossEntropy& call) {
   const int64_t rows = call.logits.rows();
   const int64_t width = call.logits.columns();
-  require(call.losses.count() == rows && call.targets.count() == rows && call.vocabulary > 0 &&
-              call.vocabulary <= width,
-          "cross_entropy");
+  require_shapes(call);
   const LossRows a{call.losses.f32(),
                    call.logits.f32(),
                    call.targets.i32(),

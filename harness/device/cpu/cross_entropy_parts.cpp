@@ -5,9 +5,10 @@
 #include <cmath>
 #include <vector>
 
-#include "harness/device/cpu/checks.h"
+#include "harness/device/checks.h"
 #include "harness/device/cpu/cpu_ops.h"
 #include "harness/device/cpu/targets.h"
+#include "harness/device/op_contracts.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "harness/device/cpu/cross_entropy_parts.cpp"
@@ -89,9 +90,7 @@ void CpuOps::cross_entropy_maxima(const CrossEntropyMaxima& call) {
 void CpuOps::cross_entropy_sums(const CrossEntropySums& call) {
   const int64_t rows = call.logits.rows();
   const int64_t width = call.logits.columns();
-  require(call.sums.count() == 2 * rows && call.maxima.count() % rows == 0 &&
-              call.targets.count() == rows && call.vocabulary >= 0 && call.vocabulary <= width,
-          "cross_entropy_sums");
+  require_shapes(call);
   float* logits = call.logits.f32();
   float* sums = call.sums.f32();
   float* at_target = sums + rows;
@@ -126,9 +125,7 @@ void CpuOps::cross_entropy_sums(const CrossEntropySums& call) {
 void CpuOps::cross_entropy_from_sums(const CrossEntropyFromSums& call) {
   const int64_t rows = call.logits.rows();
   const int64_t width = call.logits.columns();
-  require(call.sums.count() == 2 * rows && call.losses.count() == rows &&
-              call.targets.count() == rows && call.vocabulary >= 0 && call.vocabulary <= width,
-          "cross_entropy_from_sums");
+  require_shapes(call);
   float* logits = call.logits.f32();
   float* losses = call.losses.f32();
   const float* sums = call.sums.f32();

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "harness/base/random.h"
-#include "harness/device/cpu/checks.h"
+#include "harness/device/checks.h"
 #include "harness/device/cpu/cpu_ops.h"
 #include "harness/device/cpu/targets.h"
 

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
-#include "harness/device/cpu/checks.h"
+#include "harness/device/checks.h"
 #include "harness/device/cpu/cpu_ops.h"
 #include "harness/device/cpu/targets.h"
+#include "harness/device/op_contracts.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "harness/device/cpu/elementwise.cpp"
@@ -69,9 +70,7 @@ void CpuOps::add(const Tensor& to, const Tensor& from) {
 
 void CpuOps::add_bias_residual(const AddBiasResidual& call) {
   const int64_t width = call.y.columns();
-  require((!call.bias || call.bias.count() == width) &&
-              (!call.residual || call.residual.count() == call.y.count()),
-          "add_bias_residual");
+  require_shapes(call);
   float* y = call.y.f32();
   const float* bias = call.bias ? call.bias.f32() : nullptr;
   const float* residual = call.residual ? call.residual.f32() : nullptr;
@@ -112,10 +111,7 @@ void CpuOps::copy(const Tensor& to, const Tensor& from) {
 void CpuOps::copy_columns(const CopyColumns& call) {
   const int64_t to_step = call.to.columns();
   const int64_t from_step = call.from.columns();
-  require(call.to.rows() == call.from.rows() && call.columns > 0 && call.to_column >= 0 &&
-              call.from_column >= 0 && call.to_column + call.columns <= to_step &&
-              call.from_column + call.columns <= from_step,
-          "copy_columns");
+  require_shapes(call);
   float* to = call.to.f32() + call.to_column;
   const float* from = call.from.f32() + call.from_column;
   const auto kernel = HWY_DYNAMIC_DISPATCH(add_range);

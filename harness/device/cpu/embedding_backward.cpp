@@ -6,9 +6,9 @@
 
 #include "harness/device/cpu/embedding_backward.h"
 
-#include "harness/device/cpu/checks.h"
 #include "harness/device/cpu/cpu_ops.h"
 #include "harness/device/cpu/embedding_generic.h"
+#include "harness/device/op_contracts.h"
 
 namespace dettax {
 namespace {
@@ -27,12 +27,7 @@ void generic(Team& team, Scratch& scratch, const EmbeddingGradient& g, Order ord
 void CpuOps::embedding_backward(const EmbeddingBackward& call) {
   const int64_t rows = call.tokens.count();
   const int64_t width = call.dtable.columns();
-  require(call.dy.count() == rows * width && call.samples > 0 && rows % call.samples == 0,
-          "embedding_backward");
-  require(!call.dposition_table ||
-              (call.dposition_table.rows() >= call.places.end(rows / call.samples) &&
-               call.dposition_table.columns() == width),
-          "embedding_backward");
+  require_shapes(call);
   const EmbeddingGradient g{call.dtable.f32(),
                             call.dposition_table ? call.dposition_table.f32() : nullptr,
                             call.dy.f32(),

@@ -1,6 +1,7 @@
-#include "harness/device/cpu/checks.h"
+#include "harness/device/checks.h"
 #include "harness/device/cpu/cpu_ops.h"
 #include "harness/device/cpu/targets.h"
+#include "harness/device/op_contracts.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "harness/device/cpu/embedding_forward.cpp"
@@ -35,12 +36,8 @@ HWY_EXPORT(embed_row);
 void CpuOps::embedding_forward(const EmbeddingForward& call) {
   const int64_t rows = call.tokens.count();
   const int64_t width = call.table.columns();
-  require(call.y.count() == rows * width && call.samples > 0 && rows % call.samples == 0,
-          "embedding_forward");
+  require_shapes(call);
   const int64_t per_sample = rows / call.samples;
-  require(!call.position_table || (call.position_table.rows() >= call.places.end(per_sample) &&
-                                   call.position_table.columns() == width),
-          "embedding_forward");
   float* y = call.y.f32();
   const int32_t* tokens = call.tokens.i32();
   const int64_t vocabulary = call.table.rows();

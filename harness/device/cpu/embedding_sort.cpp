@@ -4,7 +4,7 @@
 #include <bit>
 #include <numeric>
 
-#include "harness/device/cpu/checks.h"
+#include "harness/device/checks.h"
 
 namespace dettax {
 namespace {

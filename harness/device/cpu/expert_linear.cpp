@@ -1,7 +1,7 @@
 // The experts' linear layers, one after the other, each with the whole team: an expert's weights are read
 // once and its rows are enough for all threads.
 
-#include "harness/device/cpu/checks.h"
+#include "harness/device/checks.h"
 #include "harness/device/cpu/cpu_ops.h"
 #include "harness/device/cpu/gemm.h"
 

@@ -4,9 +4,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "harness/device/cpu/checks.h"
+#include "harness/device/checks.h"
 #include "harness/device/cpu/cpu_ops.h"
 #include "harness/device/cpu/expert_rows.h"
+#include "harness/device/op_contracts.h"
 
 namespace dettax {
 namespace {
@@ -74,11 +75,7 @@ void CpuOps::plan_experts(const PlanExperts& call) {
       plan.slots.i32(), plan.sources.i32(), plan.segments.i32(),    call.experts.i32(),
       samples,          tokens / samples,   call.experts.columns(), plan.counts.columns()};
   const int64_t choices = call.experts.count();
-  require(tokens % samples == 0 && plan.slots.count() == choices &&
-              plan.sources.count() == choices && plan.segments.rows() == p.expert_count &&
-              plan.segments.columns() == samples + 1 &&
-              (!call.before || call.before.count() == 2 * samples * p.expert_count),
-          "plan_experts");
+  require_shapes(call);
   number_choices(team_, call, p, plan.counts.i32());
   const int32_t rows = lay_out_segments(call, p);
   std::fill(p.sources + rows, p.sources + choices, -1);

@@ -5,9 +5,9 @@
 #include <cstring>
 #include <vector>
 
-#include "harness/device/cpu/checks.h"
 #include "harness/device/cpu/cpu_ops.h"
 #include "harness/device/cpu/targets.h"
+#include "harness/device/op_contracts.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "harness/device/cpu/expert_routing.cpp"
@@ -102,10 +102,7 @@ void CpuOps::route_tokens(const RouteTokens& call) {
   const int64_t rows = call.logits.rows();
   const int64_t expert_count = call.logits.columns();
   const int64_t choices = call.experts.columns();
-  require(call.probabilities.count() == call.logits.count() && call.experts.rows() == rows &&
-              call.weights.count() == call.experts.count() && choices <= expert_count &&
-              call.samples > 0 && rows % call.samples == 0,
-          "route_tokens");
+  require_shapes(call);
   const int64_t tokens = rows / call.samples;
   const auto softmax = HWY_DYNAMIC_DISPATCH(softmax_row);
   team_.parallel_for(rows, kGrain, false, [&](int64_t begin, int64_t end, int) {
@@ -131,9 +128,7 @@ void CpuOps::route_tokens(const RouteTokens& call) {
 void CpuOps::balance_loss(const BalanceLoss& call) {
   const int64_t rows = call.probabilities.rows();
   const int64_t experts = call.probabilities.columns();
-  require(call.losses.count() == rows && call.counts.columns() == experts &&
-              rows % call.counts.rows() == 0,
-          "balance_loss");
+  require_shapes(call);
   const int64_t tokens = rows / call.counts.rows();
   const std::vector<float> load = loads(
       call.counts, tokens_of_sample(call.tokens, rows, call.counts), call.choices, call.scale);
@@ -152,11 +147,7 @@ void CpuOps::route_tokens_backward(const RouteTokensBackward& call) {
   const int64_t rows = call.probabilities.rows();
   const int64_t expert_count = call.probabilities.columns();
   const int64_t choices = call.experts.columns();
-  require(call.dlogits.count() == call.probabilities.count() &&
-              call.dweights.count() == rows * choices && call.experts.rows() == rows &&
-              call.weights.count() == rows * choices && call.counts.columns() == expert_count &&
-              rows % call.counts.rows() == 0,
-          "route_tokens_backward");
+  require_shapes(call);
   const int64_t tokens = rows / call.counts.rows();
   const std::vector<float> load = loads(
       call.counts, tokens_of_sample(call.tokens, rows, call.counts), choices, call.balance_scale);

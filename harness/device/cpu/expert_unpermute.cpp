@@ -7,10 +7,11 @@
 #include <algorithm>
 #include <cstring>
 
-#include "harness/device/cpu/checks.h"
+#include "harness/device/checks.h"
 #include "harness/device/cpu/cpu_ops.h"
 #include "harness/device/cpu/embedding_generic.h"
 #include "harness/device/cpu/expert_rows.h"
+#include "harness/device/op_contracts.h"
 
 namespace dettax {
 namespace {
@@ -62,12 +63,6 @@ void unpermute_as_index_put(Team& team, Scratch& gathered, Scratch& weighted,
   add_rows_as_index_put(team, gathered, sum);
 }
 
-void require_plan(const ExpertPlan& plan, int64_t tokens, const char* operation) {
-  require(plan.slots && plan.sources && plan.slots.rows() == tokens &&
-              plan.sources.count() == plan.slots.count(),
-          operation);
-}
-
 }  // namespace
 
 void unpermute_in_order(Team& team, const Unpermutation& u) {
@@ -97,7 +92,7 @@ void CpuOps::permute_rows(const PermuteRows& call) {
 
 void CpuOps::unpermute_rows(const UnpermuteRows& call) {
   const int64_t tokens = call.y.rows();
-  require_plan(call.plan, tokens, "unpermute_rows");
+  require_shapes(call);
   const Unpermutation u{call.y.f32(),
                         call.rows.f32(),
                         call.weights ? call.weights.f32() : nullptr,
@@ -107,10 +102,6 @@ void CpuOps::unpermute_rows(const UnpermuteRows& call) {
                         tokens,
                         call.plan.slots.columns(),
                         call.y.columns()};
-  require(call.rows.columns() == u.width &&
-              (!call.weights || call.weights.count() == tokens * u.choices) &&
-              (!call.residual || call.residual.count() == call.y.count()),
-          "unpermute_rows");
   if (call.generic) return unpermute_as_index_put(team_, scratch_, weighted_rows_, u);
   if (call.sum.order != Order::arrival) return unpermute_in_order(team_, u);
   unpermute_on_arrival(team_, u, call.sum.dynamic_schedule);
@@ -119,11 +110,8 @@ void CpuOps::unpermute_rows(const UnpermuteRows& call) {
 void CpuOps::unpermute_rows_backward(const UnpermuteRowsBackward& call) {
   const int64_t tokens = call.dy.rows();
   const int64_t width = call.dy.columns();
-  require_plan(call.plan, tokens, "unpermute_rows_backward");
+  require_shapes(call);
   const int64_t choices = call.plan.slots.columns();
-  require(call.drows.columns() == width && call.rows.columns() == width &&
-              call.weights.count() == tokens * choices && call.dweights.count() == tokens * choices,
-          "unpermute_rows_backward");
   const int32_t* slots = call.plan.slots.i32();
   const float* weights = call.weights.f32();
   const float* rows = call.rows.f32();

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "harness/device/cpu/checks.h"
+#include "harness/device/checks.h"
 #include "harness/device/cpu/cpu_ops.h"
 
 namespace dettax {

@@ -1,7 +1,7 @@
 // The tanh form of gelu where no matrix product ends in it. One function makes every element here and in the products' epilogue, so
 // that what is computed again has the same bits.
 
-#include "harness/device/cpu/checks.h"
+#include "harness/device/checks.h"
 #include "harness/device/cpu/cpu_ops.h"
 #include "harness/device/cpu/targets.h"
 

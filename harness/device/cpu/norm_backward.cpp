@@ -8,12 +8,12 @@
 
 #include <algorithm>
 
-#include "harness/device/cpu/checks.h"
 #include "harness/device/cpu/cpu_ops.h"
 #include "harness/device/cpu/fill_threads.h"
 #include "harness/device/cpu/spin_lock.h"
 #include "harness/device/cpu/targets.h"
 #include "harness/device/cpu/tree_sum.h"
+#include "harness/device/op_contracts.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "harness/device/cpu/norm_backward.cpp"
@@ -251,12 +251,7 @@ void CpuOps::norm_backward(const NormBackward& call) {
   const int64_t rows = call.x.rows();
   const int64_t width = call.x.columns();
   const bool layer = call.kind == Norm::layer;
-  require(call.dx.count() == rows * width && call.dy.count() == rows * width &&
-              call.gamma.count() == width && call.dgamma.count() == width &&
-              call.rstd.count() == rows && (!layer || call.mean.count() == rows) &&
-              (!call.dbeta || call.dbeta.count() == width) && call.samples > 0 &&
-              rows % call.samples == 0,
-          "norm_backward");
+  require_shapes(call);
   const NormRows a{
       call.dx.f32(),   call.dy.f32(),    call.x.f32(), layer ? call.mean.f32() : nullptr,
       call.rstd.f32(), call.gamma.f32(), width,        call.accumulate_dx};

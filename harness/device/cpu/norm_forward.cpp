@@ -3,9 +3,9 @@
 
 #include <cmath>
 
-#include "harness/device/cpu/checks.h"
 #include "harness/device/cpu/cpu_ops.h"
 #include "harness/device/cpu/targets.h"
+#include "harness/device/op_contracts.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "harness/device/cpu/norm_forward.cpp"
@@ -72,10 +72,7 @@ void CpuOps::norm_forward(const NormForward& call) {
   const int64_t rows = call.x.rows();
   const int64_t width = call.x.columns();
   const bool layer = call.kind == Norm::layer;
-  require(call.y.count() == rows * width && call.gamma.count() == width &&
-              call.rstd.count() == rows && (!layer || call.mean.count() == rows) &&
-              (!call.beta || (layer && call.beta.count() == width)),
-          "norm_forward");
+  require_shapes(call);
   float* y = call.y.f32();
   float* mean = layer ? call.mean.f32() : nullptr;
   float* rstd = call.rstd.f32();

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <limits>
 
-#include "harness/device/cpu/checks.h"
+#include "harness/device/checks.h"
 #include "harness/device/cpu/cpu_ops.h"
 #include "harness/device/cpu/targets.h"
 

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <atomic>
 
-#include "harness/device/cpu/checks.h"
+#include "harness/device/checks.h"
 #include "harness/device/cpu/cpu_ops.h"
 #include "harness/device/cpu/targets.h"
 #include "harness/device/cpu/tree_sum.h"

@@ -6,7 +6,7 @@
 #include <complex>
 #include <vector>
 
-#include "harness/device/cpu/checks.h"
+#include "harness/device/checks.h"
 #include "harness/device/cpu/cpu_ops.h"
 #include "harness/device/cpu/targets.h"
 

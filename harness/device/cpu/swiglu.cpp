@@ -1,8 +1,9 @@
 // y = silu(a) * b with a, b the two halves of each row of x; silu(a) = a * sigmoid(a).
 
-#include "harness/device/cpu/checks.h"
+#include "harness/device/checks.h"
 #include "harness/device/cpu/cpu_ops.h"
 #include "harness/device/cpu/targets.h"
+#include "harness/device/op_contracts.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "harness/device/cpu/swiglu.cpp"
@@ -71,9 +72,7 @@ void CpuOps::swiglu_forward(const SwigluForward& call) {
 void CpuOps::swiglu_backward(const SwigluBackward& call) {
   const int64_t rows = call.x.rows();
   const int64_t width = call.x.columns() / 2;
-  require(call.x.columns() == 2 * width && call.dx.count() == call.x.count() &&
-              call.dy.count() == rows * width,
-          "swiglu_backward");
+  require_shapes(call);
   float* dx = call.dx.f32();
   const float* dy = call.dy.f32();
   const float* x = call.x.f32();

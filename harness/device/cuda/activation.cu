@@ -3,8 +3,9 @@
 
 #include <cmath>
 
-#include "harness/device/cpu/checks.h"
+#include "harness/device/checks.h"
 #include "harness/device/cuda/launch.cuh"
+#include "harness/device/op_contracts.h"
 
 namespace dettax {
 namespace {
@@ -130,10 +131,8 @@ void CudaKernels::swiglu_forward(const SwigluForward& call) {
 void CudaKernels::swiglu_backward(const SwigluBackward& call) {
   const int64_t rows = call.x.rows();
   const int64_t width = call.x.columns() / 2;
-  require(call.x.columns() == 2 * width && call.dx.count() == call.x.count() &&
-              call.dy.count() == rows * width && call.dx.type == call.x.type &&
-              call.dy.type == call.x.type,
-          "swiglu_backward");
+  require_shapes(call);
+  require(call.dx.type == call.x.type && call.dy.type == call.x.type, "swiglu_backward");
   by_type_and_width(
       call.x.type, width, {call.x.data, call.dx.data, call.dy.data}, [&](auto tag, auto count) {
         using T = typename decltype(tag)::type;

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "harness/device/cpu/checks.h"
 #include "harness/device/cuda/launch.cuh"
+#include "harness/device/op_contracts.h"
 
 namespace dettax {
 namespace {
@@ -40,9 +40,7 @@ struct AdamWRange {
 
 void CudaKernels::adamw(const AdamW& call) {
   const int64_t count = call.weights.count();
-  require(call.gradients.count() == count && call.first_moment.count() == count &&
-              call.second_moment.count() == count && call.step >= 1,
-          "adamw");
+  require_shapes(call);
   const auto step = static_cast<double>(call.step);
   const auto f32 = [](double value) { return static_cast<float>(value); };
   const AdamWRange range{call.weights.f32(),

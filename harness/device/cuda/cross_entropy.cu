@@ -3,9 +3,9 @@
 // a fixed order. `generic` composes it as a framework does under deterministic index operations: log-sum-exp, a gather of the
 // targets' logits, softmax, a scatter of the correction.
 
-#include "harness/device/cpu/checks.h"
 #include "harness/device/cuda/softmax.cuh"
 #include "harness/device/cuda/workspace.h"
+#include "harness/device/op_contracts.h"
 
 namespace dettax {
 namespace {
@@ -79,9 +79,7 @@ __global__ void scatter_targets(LossRows<T> a) {
 void CudaKernels::cross_entropy(const CrossEntropy& call) {
   const int64_t rows = call.logits.rows();
   const int64_t width = call.logits.columns();
-  require(call.losses.count() == rows && call.targets.count() == rows && call.vocabulary > 0 &&
-              call.vocabulary <= width,
-          "cross_entropy");
+  require_shapes(call);
   float* sums = call.generic
                     ? reinterpret_cast<float*>(workspace(static_cast<size_t>(rows) * sizeof(float)))
                     : nullptr;

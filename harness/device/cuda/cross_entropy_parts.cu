@@ -1,7 +1,8 @@
 // Softmax cross-entropy over a part of the vocabulary: the passes of cross_entropy.cu, with ranks meeting between them.
 
-#include "harness/device/cpu/checks.h"
+#include "harness/device/checks.h"
 #include "harness/device/cuda/softmax.cuh"
+#include "harness/device/op_contracts.h"
 
 namespace dettax {
 namespace {
@@ -141,10 +142,7 @@ void CudaKernels::cross_entropy_maxima(const CrossEntropyMaxima& call) {
 
 void CudaKernels::cross_entropy_sums(const CrossEntropySums& call) {
   const int64_t rows = call.logits.rows();
-  require(call.sums.count() == 2 * rows && call.maxima.count() % rows == 0 &&
-              call.targets.count() == rows && call.vocabulary >= 0 &&
-              call.vocabulary <= call.logits.columns(),
-          "cross_entropy_sums");
+  require_shapes(call);
   const RankMaxima maxima{call.maxima.f32(), call.maxima.count() / rows};
   const TargetColumns columns{call.targets.i32(), call.first_id, call.vocabulary};
   float* sums = call.sums.f32();
@@ -161,10 +159,7 @@ void CudaKernels::cross_entropy_sums(const CrossEntropySums& call) {
 
 void CudaKernels::cross_entropy_from_sums(const CrossEntropyFromSums& call) {
   const int64_t rows = call.logits.rows();
-  require(call.sums.count() == 2 * rows && call.losses.count() == rows &&
-              call.targets.count() == rows && call.vocabulary >= 0 &&
-              call.vocabulary <= call.logits.columns(),
-          "cross_entropy_from_sums");
+  require_shapes(call);
   const auto factor = static_cast<float>(call.gradient_scale);
   const TargetColumns columns{call.targets.i32(), call.first_id, call.vocabulary};
   over_rows(place_, call.logits, call.vocabulary, [&](auto part, auto count, const auto& shape) {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "harness/base/random.h"
-#include "harness/device/cpu/checks.h"
+#include "harness/device/checks.h"
 #include "harness/device/cuda/launch.cuh"
 
 namespace dettax {

@@ -1,7 +1,8 @@
 // add, add_bias_residual, scale, fill_bytes, copy (with a cast), copy_columns: every element on its own, so that no order shows.
 
-#include "harness/device/cpu/checks.h"
+#include "harness/device/checks.h"
 #include "harness/device/cuda/launch.cuh"
+#include "harness/device/op_contracts.h"
 
 namespace dettax {
 namespace {
@@ -101,9 +102,7 @@ void CudaKernels::add(const Tensor& to, const Tensor& from) {
 
 void CudaKernels::add_bias_residual(const AddBiasResidual& call) {
   const int64_t width = call.y.columns();
-  require((!call.bias || call.bias.count() == width) &&
-              (!call.residual || call.residual.count() == call.y.count()),
-          "add_bias_residual");
+  require_shapes(call);
   by_type_and_width(
       call.y.type, width, {call.y.data, call.bias.data, call.residual.data},
       [&](auto tag, auto count) {
@@ -145,10 +144,8 @@ void CudaKernels::copy(const Tensor& to, const Tensor& from) {
 void CudaKernels::copy_columns(const CopyColumns& call) {
   const int64_t to_step = call.to.columns();
   const int64_t from_step = call.from.columns();
-  require(call.to.rows() == call.from.rows() && call.columns > 0 && call.to_column >= 0 &&
-              call.from_column >= 0 && call.to_column + call.columns <= to_step &&
-              call.from_column + call.columns <= from_step && call.to.type == call.from.type,
-          "copy_columns");
+  require_shapes(call);
+  require(call.to.type == call.from.type, "copy_columns");
   by_type(call.to.type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     T* to = data_of<T>(call.to) + call.to_column;

@@ -6,9 +6,9 @@
 //   generic        as index_put does it: the same sort, one owner an id, one chain
 // A row of the position table has one row of each sample: one owner adds them in all variants.
 
-#include "harness/device/cpu/checks.h"
 #include "harness/device/cuda/launch.cuh"
 #include "harness/device/cuda/row_sums.cuh"
+#include "harness/device/op_contracts.h"
 
 namespace dettax {
 namespace {
@@ -191,12 +191,8 @@ void add_token_rows(const KernelPlace& place, const TokenRows<T>& a, const Embed
 void CudaKernels::embedding_backward(const EmbeddingBackward& call) {
   const int64_t rows = call.tokens.count();
   const int64_t width = call.dtable.columns();
-  require(call.dy.count() == rows * width && call.samples > 0 && rows % call.samples == 0,
-          "embedding_backward");
+  require_shapes(call);
   const int64_t per_sample = rows / call.samples;
-  require(!call.dposition_table || (call.dposition_table.rows() >= call.places.end(per_sample) &&
-                                    call.dposition_table.columns() == width),
-          "embedding_backward");
   if (rows == 0) return;
   by_type_and_width(
       call.dy.type, width, {call.dy.data, call.dtable.data, call.dposition_table.data},

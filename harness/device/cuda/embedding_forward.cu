@@ -1,7 +1,8 @@
 // Rows of the table by token, plus those of the position table. Every number is one thread's.
 
-#include "harness/device/cpu/checks.h"
+#include "harness/device/checks.h"
 #include "harness/device/cuda/launch.cuh"
+#include "harness/device/op_contracts.h"
 
 namespace dettax {
 namespace {
@@ -40,14 +41,11 @@ __global__ void look_up(Lookup<T> a, PackedRows<kCount> packs, uint32_t* faults)
 void CudaKernels::embedding_forward(const EmbeddingForward& call) {
   const int64_t rows = call.tokens.count();
   const int64_t width = call.table.columns();
-  require(call.y.count() == rows * width && call.samples > 0 && rows % call.samples == 0 &&
-              call.y.type == call.table.type,
+  require_shapes(call);
+  require(call.y.type == call.table.type &&
+              (!call.position_table || call.position_table.type == call.table.type),
           "embedding_forward");
   const int64_t per_sample = rows / call.samples;
-  require(!call.position_table || (call.position_table.rows() >= call.places.end(per_sample) &&
-                                   call.position_table.columns() == width &&
-                                   call.position_table.type == call.table.type),
-          "embedding_forward");
   by_type_and_width(
       call.y.type, width, {call.y.data, call.table.data, call.position_table.data},
       [&](auto tag, auto count) {

@@ -5,11 +5,12 @@
 
 #include <climits>
 
-#include "harness/device/cpu/checks.h"
+#include "harness/device/checks.h"
 #include "harness/device/cuda/launch.cuh"
 #include "harness/device/cuda/sort.cuh"
 #include "harness/device/cuda/tile_ranks.cuh"
 #include "harness/device/cuda/workspace.h"
+#include "harness/device/op_contracts.h"
 
 namespace dettax {
 namespace {
@@ -188,11 +189,8 @@ void CudaKernels::plan_experts(const PlanExperts& call) {
   const int64_t samples = plan.counts.rows();
   const int64_t expert_count = plan.counts.columns();
   const int64_t count = call.experts.count();
-  require(call.experts.rows() % samples == 0 && plan.slots.count() == count &&
-              plan.sources.count() == count && plan.segments.rows() == expert_count &&
-              plan.segments.columns() == samples + 1 && expert_count <= kMostExperts &&
-              (!call.before || call.before.count() == 2 * samples * expert_count),
-          "plan_experts");
+  require_shapes(call);
+  require(expert_count <= kMostExperts, "plan_experts");
   const int64_t tokens = call.experts.rows() / samples;
   Choices a{call.experts.i32(),
             samples,

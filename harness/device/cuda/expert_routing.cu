@@ -3,8 +3,9 @@
 
 #include <cfloat>
 
-#include "harness/device/cpu/checks.h"
+#include "harness/device/checks.h"
 #include "harness/device/cuda/launch.cuh"
+#include "harness/device/op_contracts.h"
 
 namespace dettax {
 namespace {
@@ -170,10 +171,8 @@ void CudaKernels::route_tokens(const RouteTokens& call) {
   const int64_t rows = call.logits.rows();
   const int64_t expert_count = call.logits.columns();
   const int64_t choices = call.experts.columns();
-  require(call.probabilities.count() == call.logits.count() && call.experts.rows() == rows &&
-              call.weights.count() == call.experts.count() && choices <= expert_count &&
-              expert_count <= kMostExperts && call.samples > 0 && rows % call.samples == 0,
-          "route_tokens");
+  require_shapes(call);
+  require(expert_count <= kMostExperts, "route_tokens");
   const Router a{call.probabilities.f32(),
                  call.experts.i32(),
                  call.weights.f32(),
@@ -190,9 +189,7 @@ void CudaKernels::route_tokens(const RouteTokens& call) {
 
 void CudaKernels::balance_loss(const BalanceLoss& call) {
   const int64_t rows = call.probabilities.rows();
-  require(call.losses.count() == rows && call.counts.columns() == call.probabilities.columns() &&
-              rows % call.counts.rows() == 0,
-          "balance_loss");
+  require_shapes(call);
   launch(place_.stream, {grid_for(rows, kWarps, place_.multiprocessors)}, add_balance_loss,
          call.losses.f32(), call.probabilities.f32(), rows,
          loads_of(call.counts, rows, call.tokens, call.choices, call.scale));
@@ -202,11 +199,7 @@ void CudaKernels::route_tokens_backward(const RouteTokensBackward& call) {
   const int64_t rows = call.probabilities.rows();
   const int64_t expert_count = call.probabilities.columns();
   const int64_t choices = call.experts.columns();
-  require(call.dlogits.count() == call.probabilities.count() &&
-              call.dweights.count() == rows * choices && call.experts.rows() == rows &&
-              call.weights.count() == rows * choices && call.counts.columns() == expert_count &&
-              rows % call.counts.rows() == 0,
-          "route_tokens_backward");
+  require_shapes(call);
   const RouterGradient a{call.dlogits.f32(),
                          call.dweights.f32(),
                          call.probabilities.f32(),

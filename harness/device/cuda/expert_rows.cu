@@ -3,9 +3,10 @@
 //   deterministic  one owner a number adds a token's rows in order of choice
 //   generic        weighted rows in a temporary, a sort by token, then one chain a token, as index_put does it
 
-#include "harness/device/cpu/checks.h"
+#include "harness/device/checks.h"
 #include "harness/device/cuda/launch.cuh"
 #include "harness/device/cuda/row_sums.cuh"
+#include "harness/device/op_contracts.h"
 
 namespace dettax {
 namespace {
@@ -152,16 +153,6 @@ void add_as_index_put(const KernelPlace& place, const RowsBack<T>& a, const Laun
 }  // namespace
 }  // namespace deterministic
 
-namespace {
-
-void require_plan(const ExpertPlan& plan, int64_t tokens, const char* operation) {
-  require(plan.slots && plan.sources && plan.slots.rows() == tokens &&
-              plan.sources.count() == plan.slots.count(),
-          operation);
-}
-
-}  // namespace
-
 void CudaKernels::permute_rows(const PermuteRows& call) {
   const int64_t width = call.x.columns();
   require(call.y.columns() == width && call.divisor > 0 && call.index.count() >= call.y.rows() &&
@@ -179,14 +170,10 @@ void CudaKernels::permute_rows(const PermuteRows& call) {
 
 void CudaKernels::unpermute_rows(const UnpermuteRows& call) {
   const int64_t tokens = call.y.rows();
-  require_plan(call.plan, tokens, "unpermute_rows");
+  require_shapes(call);
   const int64_t choices = call.plan.slots.columns();
   const int64_t width = call.y.columns();
-  require(call.rows.columns() == width &&
-              (!call.weights || call.weights.count() == tokens * choices) &&
-              (!call.residual ||
-               (call.residual.count() == call.y.count() && call.residual.type == call.y.type)) &&
-              call.rows.type == call.y.type,
+  require((!call.residual || call.residual.type == call.y.type) && call.rows.type == call.y.type,
           "unpermute_rows");
   const bool in_place = call.generic || call.sum.order == Order::arrival;
   if (in_place && !call.residual) fill_bytes(call.y, 0);
@@ -226,12 +213,9 @@ void CudaKernels::unpermute_rows(const UnpermuteRows& call) {
 void CudaKernels::unpermute_rows_backward(const UnpermuteRowsBackward& call) {
   const int64_t tokens = call.dy.rows();
   const int64_t width = call.dy.columns();
-  require_plan(call.plan, tokens, "unpermute_rows_backward");
+  require_shapes(call);
   const int64_t choices = call.plan.slots.columns();
-  require(call.drows.columns() == width && call.rows.columns() == width &&
-              call.weights.count() == tokens * choices &&
-              call.dweights.count() == tokens * choices && call.drows.type == call.dy.type &&
-              call.rows.type == call.dy.type,
+  require(call.drows.type == call.dy.type && call.rows.type == call.dy.type,
           "unpermute_rows_backward");
   by_type_and_width(call.dy.type, width, {call.dy.data, call.rows.data, call.drows.data},
                     [&](auto tag, auto count) {

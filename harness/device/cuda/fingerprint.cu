@@ -2,7 +2,7 @@
 // in every mode. A thread has four neighbours at a time: 16 bytes of f32.
 
 #include "harness/base/fingerprint.h"
-#include "harness/device/cpu/checks.h"
+#include "harness/device/checks.h"
 #include "harness/device/cuda/launch.cuh"
 
 namespace dettax {

@@ -4,9 +4,10 @@
 //   deterministic  a block for every kChunk rows of a sample, whose sums it writes; a second kernel adds them by a tree over the
 //                  chunks of a sample and a tree over samples. Costs 1/kChunk more traffic twice and a second launch.
 
-#include "harness/device/cpu/checks.h"
+#include "harness/device/checks.h"
 #include "harness/device/cuda/norm.cuh"
 #include "harness/device/cuda/workspace.h"
+#include "harness/device/op_contracts.h"
 
 namespace dettax {
 namespace {
@@ -152,12 +153,7 @@ void CudaKernels::norm_backward(const NormBackward& call) {
   const int64_t rows = call.x.rows();
   const int64_t width = call.x.columns();
   const bool layer = call.kind == Norm::layer;
-  require(call.dx.count() == rows * width && call.dy.count() == rows * width &&
-              call.gamma.count() == width && call.dgamma.count() == width &&
-              call.rstd.count() == rows && (!layer || call.mean.count() == rows) &&
-              (!call.dbeta || call.dbeta.count() == width) && call.samples > 0 &&
-              rows % call.samples == 0,
-          "norm_backward");
+  require_shapes(call);
   require(call.dx.type == call.x.type && call.dy.type == call.x.type &&
               call.gamma.type == call.x.type && (layer || !call.dbeta),
           "norm_backward (types)");

@@ -3,8 +3,9 @@
 
 #include <cmath>
 
-#include "harness/device/cpu/checks.h"
+#include "harness/device/checks.h"
 #include "harness/device/cuda/norm.cuh"
+#include "harness/device/op_contracts.h"
 
 namespace dettax {
 namespace {
@@ -63,10 +64,7 @@ void CudaKernels::norm_forward(const NormForward& call) {
   const int64_t rows = call.x.rows();
   const int64_t width = call.x.columns();
   const bool layer = call.kind == Norm::layer;
-  require(call.y.count() == rows * width && call.gamma.count() == width &&
-              call.rstd.count() == rows && (!layer || call.mean.count() == rows) &&
-              (!call.beta || (layer && call.beta.count() == width)),
-          "norm_forward");
+  require_shapes(call);
   require(call.y.type == call.x.type && call.gamma.type == call.x.type &&
               (!call.beta || call.beta.type == call.x.type),
           "norm_forward (types)");

@@ -4,7 +4,7 @@
 #include <cfloat>
 #include <cmath>
 
-#include "harness/device/cpu/checks.h"
+#include "harness/device/checks.h"
 #include "harness/device/cpu/quantize.h"
 #include "harness/device/cuda/launch.cuh"
 

@@ -5,7 +5,7 @@
 
 #include <bit>
 
-#include "harness/device/cpu/checks.h"
+#include "harness/device/checks.h"
 #include "harness/device/cuda/launch.cuh"
 #include "harness/device/cuda/workspace.h"
 

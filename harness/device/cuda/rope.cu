@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "harness/device/cpu/checks.h"
+#include "harness/device/checks.h"
 #include "harness/device/cuda/launch.cuh"
 #include "harness/device/cuda/workspace.h"
 
