@@ -1,7 +1,6 @@
 // Rounding to narrow formats with scales, the bits of harness/device/cpu/quantize.cpp: the numbers stay in the type they came in. A
 // group's maximum has no order, and every group is on its own, so that there is one form for all modes.
 
-#include <cfloat>
 #include <cmath>
 
 #include "harness/device/checks.h"

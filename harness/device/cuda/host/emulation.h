@@ -112,7 +112,6 @@ inline int lane_of_this_thread() { return EmulatedDevice::of_this_thread().place
 #define __global__
 #define __device__
 #define __host__
-#define __forceinline__ inline
 #define __launch_bounds__(...)
 #define __shared__ static thread_local
 
@@ -181,5 +180,4 @@ inline uint32_t __float_as_uint(float value) {
   return dettax::from_bits<uint32_t>(dettax::bits_of(value));
 }
 inline float __uint_as_float(uint32_t bits) { return dettax::from_bits<float>(bits); }
-inline float rsqrtf(float value) { return 1.0f / std::sqrt(value); }
 // NOLINTEND(readability-identifier-naming)
