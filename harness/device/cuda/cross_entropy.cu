@@ -4,7 +4,6 @@
 // targets' logits, softmax, a scatter of the correction.
 
 #include "harness/device/cuda/softmax.cuh"
-#include "harness/device/cuda/workspace.h"
 #include "harness/device/op_contracts.h"
 
 namespace dettax {
@@ -80,9 +79,7 @@ void CudaKernels::cross_entropy(const CrossEntropy& call) {
   const int64_t rows = call.logits.rows();
   const int64_t width = call.logits.columns();
   require_shapes(call);
-  float* sums = call.generic
-                    ? reinterpret_cast<float*>(workspace(static_cast<size_t>(rows) * sizeof(float)))
-                    : nullptr;
+  float* sums = call.generic ? workspace_floats(rows) : nullptr;
   by_type_and_width(call.logits.type, width, {call.logits.data}, [&](auto tag, auto count) {
     using T = typename decltype(tag)::type;
     constexpr int kCount = decltype(count)::value;

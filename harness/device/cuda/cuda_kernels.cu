@@ -19,6 +19,10 @@ std::byte* CudaKernels::workspace(size_t bytes) {
   return static_cast<std::byte*>(workspace_.data());
 }
 
+float* CudaKernels::workspace_floats(int64_t count) {
+  return reinterpret_cast<float*>(workspace(static_cast<size_t>(count) * sizeof(float)));
+}
+
 void CudaKernels::check_faults(uint32_t word) {
   if (word == 0) return;
   const auto has = [word](KernelFault fault) { return (word & static_cast<uint32_t>(fault)) != 0; };

@@ -79,6 +79,7 @@ class CudaKernels {
  private:
   // Working memory of one call; the next call on the stream may use it again.
   std::byte* workspace(size_t bytes);
+  float* workspace_floats(int64_t count);
   uint32_t* fault_word() { return static_cast<uint32_t*>(faults_.data()); }
 
   KernelPlace place_;

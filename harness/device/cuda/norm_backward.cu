@@ -6,7 +6,6 @@
 
 #include "harness/device/checks.h"
 #include "harness/device/cuda/norm.cuh"
-#include "harness/device/cuda/workspace.h"
 #include "harness/device/op_contracts.h"
 
 namespace dettax {
@@ -173,8 +172,7 @@ void CudaKernels::norm_backward(const NormBackward& call) {
     fill_bytes(call.dgamma, 0);
     if (call.dbeta) fill_bytes(call.dbeta, 0);
   } else if (!arrival) {
-    partials = reinterpret_cast<float*>(
-        workspace(static_cast<size_t>(chunks.count() * 2 * width) * sizeof(float)));
+    partials = workspace_floats(chunks.count() * 2 * width);
   }
   by_type_and_width(
       call.x.type, width, {call.x.data, call.dy.data, call.dx.data, call.gamma.data, dgamma, dbeta},

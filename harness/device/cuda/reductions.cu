@@ -7,7 +7,6 @@
 
 #include "harness/device/checks.h"
 #include "harness/device/cuda/launch.cuh"
-#include "harness/device/cuda/workspace.h"
 
 namespace dettax {
 namespace {
@@ -130,8 +129,7 @@ void CudaKernels::sum_scalar(const SumScalar& call) {
   }
   const auto chunks =
       deterministic::chunks_of(count, call.sum.order == Order::invariant ? call.samples : 1);
-  auto* partials = reinterpret_cast<float*>(
-      workspace(static_cast<size_t>(2 * chunks.count() + 1) * sizeof(float)));
+  float* partials = workspace_floats(2 * chunks.count() + 1);
   deterministic::sum(place_, values, chunks, partials, call.result.f32(), false);
 }
 
@@ -143,8 +141,7 @@ void CudaKernels::sum_of_squares(const SumOfSquares& call) {
     return fast::sum(place_, values, count, call.result.f32(), call.accumulate);
   }
   const auto chunks = deterministic::chunks_of(count, 1);
-  auto* partials = reinterpret_cast<float*>(
-      workspace(static_cast<size_t>(2 * chunks.count() + 1) * sizeof(float)));
+  float* partials = workspace_floats(2 * chunks.count() + 1);
   deterministic::sum(place_, values, chunks, partials, call.result.f32(), call.accumulate);
 }
 
