@@ -6,21 +6,6 @@
 namespace dettax::test {
 namespace {
 
-template <class O>
-void make_plan(O& ops, const ExpertShape& s, Ints& experts, SumOrder sum, int64_t capacity,
-               Ints before, Plan& to) {
-  to.slots.assign(static_cast<size_t>(s.slots()), -9);
-  to.sources.assign(to.slots.size(), -9);
-  to.segments.assign(static_cast<size_t>(s.experts * (s.samples + 1)), -9);
-  to.counts.assign(static_cast<size_t>(s.samples * s.experts), -9);
-  to.view = {tensor(to.slots, s.rows(), s.choices), tensor(to.sources),
-             tensor(to.segments, s.experts, s.samples + 1),
-             tensor(to.counts, s.samples, s.experts)};
-  PlanExperts call{to.view, tensor(experts, s.rows(), s.choices), capacity, sum};
-  if (!before.empty()) call.before = tensor(before, 2 * s.samples, s.experts);
-  ops->plan_experts(call);
-}
-
 // Several tiles of choices, and experts that nobody chooses.
 const ExpertShape kManyChoices{2, 600, 16, 11, 4};
 
@@ -97,8 +82,8 @@ TEST(CudaExperts, OrderedPlansAreThoseOfTheCpu) {
       for (const Ints& before : {Ints{}, random_ints(2 * s.samples * s.experts, 2, 9)}) {
         Plan expected;
         Plan actual;
-        make_plan(cpu, s, experts, {Order::ordered}, capacity, before, expected);
-        make_plan(cuda, s, experts, {Order::ordered}, capacity, before, actual);
+        plan(cpu, s, experts, {Order::ordered}, expected, capacity, before);
+        plan(cuda, s, experts, {Order::ordered}, actual, capacity, before);
         EXPECT_EQ(actual.counts, expected.counts);
         EXPECT_EQ(actual.segments, expected.segments);
         EXPECT_EQ(actual.slots, expected.slots);
@@ -112,7 +97,7 @@ TEST(CudaExperts, OrderedPlansAreThoseOfTheCpu) {
 Floats plan_as_numbers(EmulatedKernels& cuda, Order order, int64_t capacity) {
   Ints experts = skewed_choices(kManyChoices, 1);
   Plan made;
-  make_plan(cuda, kManyChoices, experts, {order}, capacity, {}, made);
+  plan(cuda, kManyChoices, experts, {order}, made, capacity);
   return {made.slots.begin(), made.slots.end()};
 }
 
@@ -132,8 +117,8 @@ TEST(CudaExperts, FastPlansKeepTheSameChoicesAndAreInverses) {
     const ScheduleOf schedule(5);
     Plan expected;
     Plan actual;
-    make_plan(cpu, s, experts, {Order::ordered}, capacity, {}, expected);
-    make_plan(cuda, s, experts, {Order::arrival}, capacity, {}, actual);
+    plan(cpu, s, experts, {Order::ordered}, expected, capacity);
+    plan(cuda, s, experts, {Order::arrival}, actual, capacity);
     EXPECT_EQ(actual.segments, expected.segments);
     for (size_t i = 0; i < experts.size(); ++i) {
       const int32_t slot = actual.slots[i];
@@ -151,7 +136,7 @@ TEST(CudaExperts, AnExpertThatDoesNotExistIsReported) {
   const ExpertShape s{1, 4, 8, 3, 1};
   Ints experts{0, 1, 3, 2};
   Plan made;
-  make_plan(cuda, s, experts, {Order::ordered}, 0, {}, made);
+  plan(cuda, s, experts, {Order::ordered}, made);
   EXPECT_THROW(CudaKernels::check_faults(*cuda.kernels.faults()), Error);
 }
 
@@ -167,7 +152,7 @@ TEST(CudaExperts, RowsGoToExpertsAndBackAsOnTheCpu) {
       for (const int64_t capacity : {int64_t{0}, 1 + s.tokens / 3}) {
         Ints experts = skewed_choices(s, 1);
         Plan made;
-        make_plan(cpu, s, experts, {Order::ordered}, capacity, {}, made);
+        plan(cpu, s, experts, {Order::ordered}, made, capacity);
         const int64_t rows = s.rows();
         const Rows in{rounded_to(type, random_floats(rows * s.width, 1)),
                       random_floats(s.slots(), 2),
@@ -233,7 +218,7 @@ TEST(CudaExperts, OnlyTheFastWayBackDependsOnTheSchedule) {
   const ExpertShape s{2, 50, 130, 11, 4};
   Ints experts = skewed_choices(s, 1);
   Plan made;
-  make_plan(cpu, s, experts, {Order::ordered}, 0, {}, made);
+  plan(cpu, s, experts, {Order::ordered}, made);
   for (const DType type : kTypes) {
     const Numbers rows(type, cancelling_floats(s.slots() * s.width, 2));
     const auto run = [&](Order order, bool generic) {

@@ -38,8 +38,10 @@ struct Plan {
   ExpertPlan view;
 };
 
-inline void plan(OpsOn& on, const ExpertShape& s, Ints experts, SumOrder sum, Plan& to,
-                 int64_t capacity = 0) {
+// `on`: operations of a CPU or of a device. `before`: of PlanExperts, if there is any.
+template <class On>
+void plan(On& on, const ExpertShape& s, Ints experts, SumOrder sum, Plan& to, int64_t capacity = 0,
+          Ints before = {}) {
   to.slots.assign(static_cast<size_t>(s.slots()), -9);
   to.sources.assign(to.slots.size(), -9);
   to.segments.assign(static_cast<size_t>(s.experts * (s.samples + 1)), -9);
@@ -47,10 +49,12 @@ inline void plan(OpsOn& on, const ExpertShape& s, Ints experts, SumOrder sum, Pl
   to.view = {tensor(to.slots, s.rows(), s.choices), tensor(to.sources),
              tensor(to.segments, s.experts, s.samples + 1),
              tensor(to.counts, s.samples, s.experts)};
-  on->plan_experts({.plan = to.view,
-                    .experts = tensor(experts, s.rows(), s.choices),
-                    .capacity = capacity,
-                    .sum = sum});
+  PlanExperts call{.plan = to.view,
+                   .experts = tensor(experts, s.rows(), s.choices),
+                   .capacity = capacity,
+                   .sum = sum};
+  if (!before.empty()) call.before = tensor(before, 2 * s.samples, s.experts);
+  on->plan_experts(call);
 }
 
 inline const SumOrder kAllSums[] = {{Order::arrival, false},   {Order::arrival, true},

@@ -59,9 +59,7 @@ __global__ void count_experts(Choices a, ExpertOf expert, int32_t* counts) {
   auto* cursors = dynamic_shared<int32_t>();
   count_keys(cursors, a.expert_count, a.begin(), a.end(), expert);
   for (int e = thread_index(); e < a.expert_count; e += block_threads()) {
-    int32_t total = 0;
-    for (int warp = 0; warp < block_warps(); ++warp) total += cursors[warp * a.expert_count + e];
-    counts[a.tile() * a.expert_count + e] = total;
+    counts[a.tile() * a.expert_count + e] = count_of_key(cursors, a.expert_count, e);
   }
 }
 

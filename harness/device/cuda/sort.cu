@@ -29,9 +29,7 @@ __global__ void count_digits(Digit digit, int64_t count, int32_t* counts) {
   auto* cursors = dynamic_shared<int32_t>();
   count_keys(cursors, kDigits, block_index() * kTile, end_of_tile(count), digit);
   for (int d = thread_index(); d < kDigits; d += block_threads()) {
-    int32_t total = 0;
-    for (int warp = 0; warp < block_warps(); ++warp) total += cursors[warp * kDigits + d];
-    counts[d * grid_blocks() + block_index()] = total;
+    counts[d * grid_blocks() + block_index()] = count_of_key(cursors, kDigits, d);
   }
 }
 

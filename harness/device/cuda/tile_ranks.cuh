@@ -33,6 +33,13 @@ __device__ void count_keys(int32_t* cursors, int keys, int64_t begin, int64_t en
   __syncthreads();
 }
 
+// Of the whole tile, from the counts of its warps.
+__device__ inline int32_t count_of_key(const int32_t* cursors, int keys, int key) {
+  int32_t total = 0;
+  for (int warp = 0; warp < block_warps(); ++warp) total += cursors[warp * keys + key];
+  return total;
+}
+
 // From counts to where each warp's first of a key goes; start(key) is where the tile's first does.
 template <class Start>
 __device__ void set_cursors(int32_t* cursors, int keys, const Start& start) {
