@@ -165,7 +165,7 @@ void BisectCommand::fill(BisectReport& report, const Streams& streams) const {
                                 ? why_no_replay(report.recorded)
                                 : "its mode does not promise its bits; --arm NAME looks all "
                                   "the same";
-  const std::optional<LedgerDifference>& first = report.recorded.comparison.first;
+  const std::optional<LedgerEntry>& first = report.recorded.comparison.first;
   if (!report.why_not_replayed.empty() || !first) return;
   const int64_t step = first->step;
   const InterruptWatch interrupts;
