@@ -6,6 +6,7 @@
 namespace dettax {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
@@ -123,6 +124,31 @@ TEST_F(Slurm, ARequeuedJobGoesOnWhereItStopped) {
   }
   EXPECT_EQ(attempts(read_journal(run.path()), run.records().front().case_id), 1);
   EXPECT_THAT(log(job), HasSubstr("run folder"));
+}
+
+// One node a task, all of them judged together: a prolog sets a variable of NCCL on one node alone, as a forgotten line of it does.
+TEST_F(Slurm, AnArrayMeasuresEveryNodeForOneJudgement) {
+  const std::filesystem::path prolog = folder_.path() / "prolog.sh";
+  std::ofstream(prolog) << "#!/bin/sh\n"
+                           "[ \"$SLURMD_NODENAME\" != n3 ] || echo export NCCL_ALGO=Tree\n";
+  std::filesystem::permissions(prolog, std::filesystem::perms::owner_all);
+  std::ofstream(home() / "slurm.conf", std::ios::app) << "TaskProlog=" << prolog.string() << '\n';
+  ASSERT_EQ(output_of("scontrol reconfigure 2>&1"), "");
+  const std::string job = submit("--array=0-3 --cpus-per-task=4",
+                                 suite("  - {}\n", kShortMeasure, false), "slurm_array.sbatch");
+  const auto open_tasks = [&] {
+    return output_of("squeue -h -r -t PD,R,CF,CG -j " + job + " -o %T");
+  };
+  ASSERT_TRUE(wait_until(180, [&] { return open_tasks().empty(); })) << open_tasks();
+  const std::filesystem::path runs = folder_.path() / "runs" / ("nodes-" + job);
+  const std::string verdict = (folder_.path() / "verdict.json").string();
+  const std::string words = output_of(DETTAX_PROGRAM " accept --judge " + runs.string() +
+                                      " --verdict " + verdict + " 2>&1; echo code $?");
+  EXPECT_THAT(words, HasSubstr("code 4"));
+  EXPECT_THAT(words, HasSubstr("4 nodes: n1 ("));
+  EXPECT_THAT(words, ContainsRegex("attempts +4 of 4 kept"));
+  EXPECT_THAT(words, HasSubstr("NCCL_ALGO is Tree on n3, (unset) elsewhere"));
+  EXPECT_THAT(read_text(verdict), HasSubstr("\"reason_code\": \"configuration_differs\""));
 }
 
 TEST_F(Slurm, AJobOfOtherNodesThanTheCaseExpectsStartsNothing) {
