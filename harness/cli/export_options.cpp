@@ -91,8 +91,15 @@ bool is_or_lies_in(const std::string& file, const std::string& input) {
   std::error_code neither;
   if (!fs::exists(file, neither)) return false;
   if (!fs::is_directory(input, neither)) return fs::equivalent(file, input, neither);
-  const std::string inside = fs::relative(file, input, neither).string();
-  return !inside.empty() && !inside.starts_with("..");
+  const fs::path inside = fs::relative(file, input, neither);
+  return !inside.empty() && *inside.begin() != "..";
+}
+
+// Suites, modes and the like can be read by their names and as the base of others; no command writes one.
+bool is_configuration(const std::string& file) {
+  std::error_code neither;
+  return (file.ends_with(".yaml") || file.ends_with(".yml")) &&
+         std::filesystem::exists(file, neither);
 }
 
 }  // namespace
@@ -108,6 +115,10 @@ void require_other_files(const std::vector<NamedFile>& outputs,
                                                   "needed",
                                                   output.what, output.file, input.what));
     }
+    if (is_configuration(output.file))
+      throw Error(ErrorKind::usage, fmt::format("{} {}: is what is read as a configuration; "
+                                                "another file is needed",
+                                                output.what, output.file));
     for (size_t other = 0; other < i; ++other) {
       if (same_file(outputs[other].file, output.file))
         throw Error(

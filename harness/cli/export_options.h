@@ -29,8 +29,8 @@ struct NamedFile {
 };
 // The files that were asked for, by their flags.
 std::vector<NamedFile> files_of(const ExportOptions& options);
-// What a command reads (a file, or a folder with all in it) must not be overwritten by what it found, nor one of its results by another:
-// Error{usage} that names both. "-" is a file like others here.
+// What a command reads (a file, or a folder with all in it) must not be overwritten by what it found, nor one of its results by another,
+// nor any configuration (a YAML file that exists): Error{usage} that names what is in the way. "-" is a file like others here.
 void require_other_files(const std::vector<NamedFile>& outputs,
                          const std::vector<NamedFile>& inputs);
 // Whether one of them is standard output, where it stands instead of the table.

@@ -150,11 +150,13 @@ TEST(Accept, AVerdictNeverTakesThePlaceOfWhatItJudges) {
   const fs::path record = run / (opened.records().front().case_id + ".json");
   for (const fs::path& file : {record, run / "journal.jsonl", run / "suite.yaml"}) {
     const std::string before = read_text(file);
+    const std::string what =
+        file.extension() == ".yaml" ? "a configuration" : "run " + opened.run_id();
     for (const char* flag : {" --verdict ", " --json "}) {
       const Outcome found =
           run_program(folder.path(), "accept --judge runs" + (flag + file.string()));
       EXPECT_EQ(found.exit_code, 2) << file;
-      EXPECT_THAT(found.err, HasSubstr("is what is read as run " + opened.run_id()));
+      EXPECT_THAT(found.err, HasSubstr("is what is read as " + what));
     }
     EXPECT_EQ(read_text(file), before);
   }

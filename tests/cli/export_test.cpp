@@ -152,6 +152,21 @@ TEST(Export, ALoopOfLinksAmongTheRunsIsNoFault) {
                              "/suite.yaml/x is no folder that can be written; give another one\n");
 }
 
+// A suite can be read by its name, a mode as the base of another: no flag says the file.
+TEST(Export, AConfigurationIsNeverOverwritten) {
+  const TemporaryFolder folder;
+  const std::string run = make_run(folder, "within_limit");
+  std::ofstream(folder.path() / "mode.yaml") << "base: fast\n";
+  for (const std::string& command :
+       {"export " + run + " --json mode.yaml", "report " + run + " --output ./mode.yaml"}) {
+    const Outcome outcome = run_program(folder.path(), command);
+    EXPECT_EQ(outcome.exit_code, 2) << command;
+    EXPECT_THAT(outcome.err, HasSubstr("mode.yaml: is what is read as a configuration"));
+  }
+  EXPECT_EQ(read_file(folder.path() / "mode.yaml"), "base: fast\n");
+  EXPECT_EQ(run_program(folder.path(), "export " + run + " --json new.yaml").exit_code, 0);
+}
+
 TEST(Export, AMetricsFileKeepsTheLastSuccess) {
   const TemporaryFolder folder;
   const std::string good = make_run(folder, "within_limit"), bad = make_run(folder, "rank_crashed");
