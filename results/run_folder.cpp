@@ -1,5 +1,6 @@
 #include "results/run_folder.h"
 
+#include <algorithm>
 #include <system_error>
 
 #include <fcntl.h>
@@ -107,6 +108,13 @@ std::vector<Record> RunFolder::records(const std::vector<JournalEntry>& entries)
     std::optional<Record> one = record(entry.case_id);
     found.push_back(one ? std::move(*one)
                         : incomplete(entry.case_id, why_no_record(entries, entry.case_id)));
+  }
+  // One folder is of one host: nodes of an array that start in the same second have runs of one name.
+  const auto known =
+      std::ranges::find_if(found, [](const Record& one) { return !one.environment.host.empty(); });
+  if (known == found.end()) return found;
+  for (Record& one : found) {
+    if (one.environment.host.empty()) one.environment.host = known->environment.host;
   }
   return found;
 }

@@ -102,6 +102,10 @@ TEST(Baseline, WhatIsWrongInItsFileIsNamedByItsKey) {
   };
   EXPECT_EQ(with("\"count\": 4", "\"count\": 2.7"),
             "b.json: rows[0].count: must be a whole number");
+  EXPECT_EQ(with("\"count\": 4", "\"count\": 18446744073709551615"),
+            "b.json: rows[0].count: must be a whole number");
+  EXPECT_EQ(with("\"count\": 4", "\"count\": 4, \"count\": 400"),
+            "b.json: the key \"count\" stands twice in one object");
   EXPECT_EQ(with("\"count\": 4", "\"count\": 1"),
             "b.json: rows[0].count: at least 2 runs are expected");
   EXPECT_EQ(with("\"count\": 4", "\"count\": 4, \"often\": 1"),

@@ -112,6 +112,20 @@ TEST_F(Folder, KeepsRecordsInThePlannedOrder) {
   EXPECT_FALSE(folder.record("another"));
 }
 
+// Tasks of an array start in the same second, so that only the host tells their runs apart.
+TEST_F(Folder, ACaseWithoutARecordIsOfTheHostOfTheOthers) {
+  Suite two = suite();
+  two.cases.push_back(two.cases[0]);
+  two.cases[1].model.name = "zebra";
+  RunFolder folder = RunFolder::create(parent_, two);
+  EXPECT_EQ(folder.records().at(1).environment.host, "");
+  Record one = record();
+  one.environment.host = "n7";
+  folder.write_record(one);
+  EXPECT_EQ(folder.records().at(1).environment.host, "n7");
+  EXPECT_EQ(folder.records().at(1).verdict.reason_code, "incomplete");
+}
+
 TEST_F(Folder, APlannedCaseWithoutARecordIsIncompleteAndSaysWhy) {
   RunFolder folder = RunFolder::create(parent_, suite());
   const std::string id = record().case_id;

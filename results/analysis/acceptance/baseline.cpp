@@ -148,7 +148,9 @@ void add_not_run(const Baseline& baseline, const std::vector<Record>& records,
   std::map<std::string, std::set<std::string>> have;  // node -> cases
   for (const Record& record : records) {
     const auto known = node_of_run.find(record.run_id);
-    if (known != node_of_run.end()) have[known->second].insert(record.case_id);
+    const std::string own = node_of(record);
+    if (!own.empty() || known != node_of_run.end())
+      have[own.empty() ? known->second : own].insert(record.case_id);
   }
   std::set<std::string> wanted;
   for (const BaselineRow& row : baseline.rows) wanted.insert(row.case_id);

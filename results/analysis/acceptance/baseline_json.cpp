@@ -39,7 +39,10 @@ class Reader {
   }
   void operator()(const char* key, int64_t& value) {
     const Json& found = need(key);
-    if (!found.is_number_integer()) fail(path(key), "must be a whole number");
+    // Beyond the range is unsigned, or a double.
+    if (!found.is_number_integer() ||
+        (found.is_number_unsigned() && found.get<uint64_t>() > uint64_t{INT64_MAX}))
+      fail(path(key), "must be a whole number");
     value = found.get<int64_t>();
   }
   void operator()(const char* key, std::vector<std::string>& values) {
@@ -87,8 +90,17 @@ BaselineRow read_row(const Json& json, const std::string& where) {
 }
 
 Json parse(const std::string& text, const std::string& name) {
+  std::vector<std::set<std::string>> keys;  // of the objects that are open
+  // Of a key that stands twice one value would be passed over.
+  const auto note = [&](int, Json::parse_event_t event, const Json& parsed) {
+    if (event == Json::parse_event_t::object_start) keys.emplace_back();
+    if (event == Json::parse_event_t::object_end) keys.pop_back();
+    if (event == Json::parse_event_t::key && !keys.back().insert(parsed.get<std::string>()).second)
+      fail(name, fmt::format("the key {} stands twice in one object", parsed.dump()));
+    return true;
+  };
   try {
-    return Json::parse(text);
+    return Json::parse(text, note);
   } catch (const nlohmann::json::parse_error& fault) {
     const size_t end = std::min(fault.byte, text.size());
     const auto line =

@@ -12,6 +12,13 @@
 #include "results/run_folder.h"
 
 namespace dettax {
+
+bool reproduced(const ArmEvidence& evidence) {
+  const bool scopes = std::ranges::none_of(
+      evidence.scopes, [](const ScopeEvidence& scope) { return scope.tested && !scope.equal; });
+  return evidence.reproducible && scopes && (!evidence.ranks.tested || evidence.ranks.equal);
+}
+
 namespace {
 
 struct Group {

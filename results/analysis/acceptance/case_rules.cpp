@@ -176,13 +176,6 @@ void judge_scopes(const NodeObservation& one, const ArmEvidence& evidence,
       .arm = evidence.arm;
 }
 
-// What the record says of the arm as a whole does not outweigh a scope that was tested and differed.
-bool reproduced(const ArmEvidence& evidence) {
-  const bool scopes = std::ranges::none_of(
-      evidence.scopes, [](const ScopeEvidence& scope) { return scope.tested && !scope.equal; });
-  return evidence.reproducible && scopes && (!evidence.ranks.tested || evidence.ranks.equal);
-}
-
 // Of an arm that claims to reproduce its bits and does not, or has nothing to show for it.
 void add_unreproduced(const NodeObservation& one, const std::string& arm,
                       const ArmEvidence* evidence, FindingList& list) {

@@ -38,6 +38,8 @@ void judge_case(const NodeObservation& one, const AcceptanceRules& rules, Findin
 // Whether every limit has something to judge.
 void judge_limits_used(const std::vector<NodeObservation>& all, const AcceptanceRules& rules,
                        FindingList& list);
+// Whether an arm did. What its record says of it as a whole does not outweigh a scope that was tested and differed.
+bool reproduced(const ArmEvidence& evidence);
 // Whether nodes that are set up alike have equal bits, for arms that claim to reproduce them.
 void judge_bits(const std::vector<NodeObservation>& all, FindingList& list);
 // Which nodes are compared: excluded ones are set up differently and take no part, others within equal values of the settings that

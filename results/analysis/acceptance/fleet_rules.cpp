@@ -172,7 +172,7 @@ std::string bits_words(const Record& record) {
     const ArmEvidence* evidence = find_evidence(record, arm.arm);
     if (!arm.claims_reproducible || evidence == nullptr) continue;
     any = true;
-    equal = equal && evidence->reproducible;
+    equal = equal && reproduced(*evidence);
   }
   if (!any) return "; of its bits nothing is known";
   return equal ? "; its bits are fine" : "; its bits are not reproduced either";

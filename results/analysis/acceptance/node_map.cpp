@@ -12,6 +12,7 @@
 #include "harness/base/robust.h"
 #include "harness/base/text.h"
 #include "results/analysis/acceptance/acceptance.h"
+#include "results/analysis/acceptance/findings.h"
 #include "results/analysis/acceptance/peer_groups.h"
 
 namespace dettax {
@@ -43,7 +44,7 @@ void add_record(const NodeObservation& one, Node& node) {
     if (!arm.claims_reproducible) continue;
     const ArmEvidence* evidence = find_evidence(record, arm.arm);
     ++node.row.claiming;
-    node.row.reproduced += evidence != nullptr && evidence->reproducible ? 1 : 0;
+    node.row.reproduced += evidence != nullptr && reproduced(*evidence) ? 1 : 0;
   }
 }
 
