@@ -74,6 +74,8 @@ const std::vector<ReasonInfo>& reason_table() {
        "Not runnable deterministically."},
       {"unprotected_op", Status::fail, ExitCode::not_bit_exact,
        "The deterministic mode covers only a part of the step."},
+      {"restart_loop", Status::fail, ExitCode::fail,
+       "The run is started again and again from one checkpoint and ends in NaN each time."},
       {"no_evidence_in_log", Status::inconclusive, ExitCode::inconclusive,
        "The log names no op without a deterministic version; whether bits repeat it does not say."},
       {"no_measurement", Status::error, ExitCode::infrastructure,

@@ -26,7 +26,9 @@ class LogCommand : public Command {
  public:
   const char* name() const override { return "log"; }
   const char* what() const override {
-    return "what a trainer's log says of operations without a deterministic version";
+    return "what a trainer's log says of operations without a deterministic version, and of "
+           "restarts "
+           "that end in NaN";
   }
   void declare(Options& options) override {
     options.positional("FILE", path_,

@@ -77,6 +77,41 @@ std::string frame(std::string_view line) {
   return fmt::format("{}:{} {}", path, number->value, trim(function));
 }
 
+std::string in_lower_case(std::string_view text) {
+  std::string out(text);
+  std::ranges::transform(out, out.begin(), [](unsigned char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : static_cast<char>(c);
+  });
+  return out;
+}
+
+// The step of a checkpoint that a line says is loaded: " loading checkpoint from /x at iteration 120", ".../global_step120/...".
+std::optional<int64_t> loaded_step(std::string_view line) {
+  const std::string words = in_lower_case(line);
+  const bool loads = contains(words, "loading") || contains(words, "loaded") ||
+                     contains(words, "restored") || contains(words, "resuming");
+  if (!loads || !contains(words, "checkpoint")) return std::nullopt;
+  for (const std::string_view key : {"at iteration", "at step", "global_step", "step=", "iter_"}) {
+    if (const auto number = number_after(words, key)) return number->value;
+  }
+  return std::nullopt;
+}
+
+// Whether a line of progress tells a loss or a gradient norm that is no number, or counts such steps.
+bool reports_nan(std::string_view line) {
+  const std::string words = in_lower_case(line);
+  for (const std::string_view key : {"loss", "grad norm", "grad_norm", "gradient norm"}) {
+    for (size_t at = words.find(key); at != std::string::npos; at = words.find(key, at + 1)) {
+      std::string_view rest = std::string_view(words).substr(at + key.size());
+      rest.remove_prefix(std::min(rest.find_first_not_of(" :="), rest.size()));
+      if (rest.starts_with('-') || rest.starts_with('+')) rest.remove_prefix(1);
+      if (rest.starts_with("nan") || rest.starts_with("inf")) return true;
+    }
+  }
+  const auto counted = number_after(words, "number of nan iterations:");
+  return counted && counted->value > 0;
+}
+
 std::string op_before(std::string_view line, size_t end) {
   const std::string_view before = line.substr(0, end);
   const size_t begin = before.find_last_of(" '`\"");
@@ -93,7 +128,12 @@ class Reader {
     ++log_.lines;
     if (contains(line, "Traceback (most recent call last)")) frame_.clear();
     if (std::string found = frame(line); !found.empty()) frame_ = std::move(found);
-    if (const auto step = reported_step(line)) note_step(*step);
+    if (const auto step = loaded_step(line)) {
+      note_load(*step);
+    } else if (const auto done = reported_step(line)) {
+      note_step(*done);
+      if (reports_nan(line)) note_nan(*done);
+    }
     if (const size_t at = line.find(kNoVersion); at != std::string_view::npos) {
       note_op(line, op_before(line, at));
     } else if (contains(line, kCublas) && !is_warning(line)) {
@@ -104,7 +144,18 @@ class Reader {
   TrainerLog finish() { return std::move(log_); }
 
  private:
+  // Each rank says it, some both before and after.
+  void note_load(int64_t step) {
+    const bool again = log_.loads.empty() || stepped_ || log_.loads.back().step != step;
+    if (again) log_.loads.push_back({step, std::nullopt});
+    stepped_ = false;
+  }
+  void note_nan(int64_t step) {
+    if (log_.loads.empty() || log_.loads.back().nan_step) return;
+    log_.loads.back().nan_step = step;
+  }
   void note_step(int64_t step) {
+    stepped_ = true;
     if (!log_.first_step) log_.first_step = step;
     log_.last_step = std::max(step, log_.last_step.value_or(step));
   }
@@ -139,6 +190,7 @@ class Reader {
 
   TrainerLog log_;
   std::string frame_;
+  bool stepped_ = false;  // since the last load
 };
 
 std::string at(const std::string& place) { return place.empty() ? "" : ", at " + place; }
@@ -157,6 +209,28 @@ std::string warning_words(const UnprotectedOp& op, int64_t steps) {
                      each_step ? " a step" : "", at(op.place));
 }
 
+// Of the last starts those that were from one checkpoint and came to a NaN, if they are as many as makes it a loop.
+std::string loop_words(const std::vector<LoggedLoad>& loads) {
+  int64_t starts = 0;
+  bool alike = true;
+  for (auto one = loads.rbegin(); one != loads.rend(); ++one) {
+    if (one->step != loads.back().step || !one->nan_step) break;
+    alike = alike && one->nan_step == loads.back().nan_step;
+    ++starts;
+  }
+  if (starts < kStartsThatEndAlike) return "";
+  const LoggedLoad& last = loads.back();
+  if (!alike)
+    return fmt::format(
+        "NaN after each of {} loads of {}, but not at the same step: a race, memory that was not "
+        "written or the hardware rather than the checkpoint.",
+        starts, last.step);
+  return fmt::format(
+      "same NaN at +{} after each of {} loads of {}: deterministic, suspect the checkpoint; stop "
+      "starting from it after {}, and go back to one before {}.",
+      *last.nan_step - last.step, starts, last.step, kStartsThatEndAlike, last.step);
+}
+
 }  // namespace
 
 TrainerLog read_trainer_log(std::istream& in, const std::string& name) {
@@ -170,6 +244,8 @@ TrainerLog read_trainer_log(std::istream& in, const std::string& name) {
 Verdict judge_trainer_log(const TrainerLog& log) {
   if (log.refused)
     return make_verdict("not_runnable_deterministically", refusal_words(*log.refused));
+  if (const std::string words = loop_words(log.loads); !words.empty())
+    return make_verdict("restart_loop", words);
   if (log.unprotected.empty()) return make_verdict("no_evidence_in_log", "");
   std::vector<std::string> words;
   for (const UnprotectedOp& op : log.unprotected) words.push_back(warning_words(op, log.steps()));

@@ -119,5 +119,71 @@ TEST(Mode01, TheChildsExceptionNamesTheMatmulAndTheVariable) {
   EXPECT_EQ(verdict.reason.find('\n'), std::string::npos);
 }
 
+std::string start_from(int64_t step) {
+  const std::string number = std::to_string(step);
+  return " loading checkpoint from /data/ckpt at iteration " + number +
+         "\n  successfully loaded checkpoint from /data/ckpt [ t 0/1, p 0/1 ] at iteration " +
+         number + "\n";
+}
+
+// As the line of nan-01: the loss is not there.
+std::string nan_iteration(int64_t number) {
+  return " iteration        " + std::to_string(number) +
+         "/    2000 | elapsed time per iteration (ms): 230.2 | loss scale: 1.0 | grad norm: nan | "
+         "number of skipped iterations:   0 | number of nan iterations:   0 |\n";
+}
+
+std::string attempt(int64_t from, int64_t good) {
+  std::string text = start_from(from);
+  for (int64_t step = from + 1; step <= from + good; ++step) text += iteration(step);
+  return text + nan_iteration(from + good + 1) + nan_iteration(from + good + 2);
+}
+
+// cases/nan.md, nan-03.
+TEST(Case, Nan03TheSameNanAfterEachLoadOfACheckpointIsALoop) {
+  const TrainerLog log =
+      read(iteration(119) + iteration(120) + attempt(120, 2) + attempt(120, 2) + attempt(120, 2));
+  ASSERT_THAT(log.loads, SizeIs(3));
+  EXPECT_EQ(log.loads[0].nan_step, 123);
+  const Verdict verdict = judge_trainer_log(log);
+  EXPECT_EQ(verdict.reason_code, "restart_loop");
+  EXPECT_EQ(verdict.exit_code, 1);
+  EXPECT_THAT(verdict.reason, HasSubstr("same NaN at +3 after each of 3 loads of 120: "
+                                        "deterministic, suspect the checkpoint; stop"));
+  EXPECT_THAT(verdict.reason, HasSubstr("after 3"));
+}
+
+TEST(Case, Nan03WhatIsNoLoopIsNotCalledOne) {
+  EXPECT_NE(judge_trainer_log(read(attempt(120, 2) + attempt(120, 2))).reason_code, "restart_loop")
+      << "twice may be chance";
+  const std::string healthy = start_from(120) + iteration(121) + iteration(122) + iteration(123);
+  EXPECT_NE(judge_trainer_log(read(healthy + healthy + healthy)).reason_code, "restart_loop");
+  EXPECT_NE(
+      judge_trainer_log(read(attempt(120, 2) + attempt(100, 2) + attempt(120, 2))).reason_code,
+      "restart_loop")
+      << "it went back to another checkpoint meanwhile";
+  EXPECT_NE(judge_trainer_log(read(attempt(120, 2) + attempt(120, 2) + attempt(120, 2) + healthy))
+                .reason_code,
+            "restart_loop")
+      << "the last start is past it";
+}
+
+TEST(Case, Nan03NansAtOtherStepsAreNotLaidToTheCheckpoint) {
+  const Verdict verdict =
+      judge_trainer_log(read(attempt(120, 2) + attempt(120, 5) + attempt(120, 1)));
+  EXPECT_EQ(verdict.reason_code, "restart_loop");
+  EXPECT_THAT(verdict.reason, HasSubstr("not at the same step: a race"));
+}
+
+TEST(TrainerLog, ReadsLoadsAndNansOfOtherTrainers) {
+  const TrainerLog log = read(
+      "[rank0]: Loading checkpoint from /x/global_step120/mp_rank_00_model_states.pt\n"
+      "[rank1]: Loading checkpoint from /x/global_step120/mp_rank_01_model_states.pt\n"
+      "step: 121 loss: 7.1 iter time (s): 0.2\nstep: 122 loss: NaN iter time (s): 0.2\n");
+  ASSERT_THAT(log.loads, SizeIs(1));
+  EXPECT_EQ(log.loads[0].step, 120);
+  EXPECT_EQ(log.loads[0].nan_step, 122);
+}
+
 }  // namespace
 }  // namespace dettax
