@@ -13,6 +13,7 @@ inline constexpr const char* kPlannedEvent = "planned";
 inline constexpr const char* kStartedEvent = "started";
 inline constexpr const char* kFinishedEvent = "finished";
 inline constexpr const char* kInterruptedEvent = "interrupted";
+inline constexpr const char* kNotSavedEvent = "not_saved";  // why checkpoints of it are missing
 inline constexpr const char* kNoteEvent = "note";
 inline constexpr const char* kNotIdleEvent = "not_idle";
 

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <memory>
@@ -5,6 +7,7 @@
 #include <ostream>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -18,8 +21,10 @@
 #include "harness/cli/possible.h"
 #include "harness/cli/run_path.h"
 #include "harness/cli/scratch_folder.h"
+#include "harness/launch/ledgers.h"
 #include "harness/launch/replay.h"
 #include "harness/plan/loaders.h"
+#include "results/journal.h"
 
 namespace dettax {
 namespace {
@@ -33,15 +38,8 @@ struct Origin {
   fs::path run_folder;  // empty: of a golden file
 };
 
-// The run that a ledger's file lies in; empty: in none.
-fs::path run_around(const fs::path& ledger) {
-  const fs::path ledgers = fs::absolute(ledger).lexically_normal().parent_path().parent_path();
-  const fs::path run = ledgers.parent_path();
-  return ledgers.filename() == "ledgers" && fs::exists(run / "suite.yaml") ? run : fs::path();
-}
-
 Origin origin_of(const fs::path& ledger, const LedgerHead& head) {
-  if (const fs::path run = run_around(ledger); !run.empty())
+  if (const fs::path run = run_of_ledger(ledger); !run.empty())
     return {load_suite((run / "suite.yaml").string()),
             ledger_place(fs::relative(fs::absolute(ledger), run / "ledgers").string()), run};
   if (!head.suite.empty()) {
@@ -55,6 +53,12 @@ Origin origin_of(const fs::path& ledger, const LedgerHead& head) {
                           ledger.string()));
 }
 
+// What one of the two was of, and what repeats it.
+struct Repeatable {
+  Origin origin;
+  ArmSpec spec;
+};
+
 class BisectCommand : public Command {
  public:
   const char* name() const override { return "bisect"; }
@@ -67,6 +71,10 @@ class BisectCommand : public Command {
     options.text("--arm", "NAME", arm_, "only this arm of two runs, whatever its mode promises");
     options.text("--case", "ID", case_, "only this case of two runs");
     options.number("--tries", tries_, "runs of B that may be made until one differs (5)", "5");
+    options.flag(
+        "--other-layout", other_layout_,
+        "threads, micro-batches and data-parallel ranks may differ: compares what does not "
+        "depend on them");
     options.flag("--force", force_, "compares bits although case, mode or environment differ");
     options.text("--output-dir", "DIR", output_dir_, "keeps the new ledgers there");
     options.text("--json", "FILE", json_,
@@ -75,23 +83,32 @@ class BisectCommand : public Command {
   ExitCode run(const Streams& streams) override;
 
  private:
+  CompareOptions options() const;
+  const char* scope() const { return other_layout_ ? "other_ranks" : ""; }
   LedgerDiff recorded(const fs::path& a, const fs::path& b) const;
   void choose_pair(BisectReport& report, const Streams& streams) const;
   void check() const;
+  void check_outputs(bool files) const;
   int tries() const;
   void fill(BisectReport& report, const Streams& streams) const;
-  void replay_in(const fs::path& folder, int64_t step, BisectReport& report, const Streams& streams,
+  void replay_in(const fs::path& folder, const Repeatable& a, const Repeatable& b,
+                 BisectReport& report, const Streams& streams,
                  const InterruptWatch& interrupts) const;
 
   std::string a_, b_, arm_, case_, json_, output_dir_;
   std::optional<double> tries_;
-  bool force_ = false;
+  bool force_ = false, other_layout_ = false;
 };
 
-LedgerDiff BisectCommand::recorded(const fs::path& a, const fs::path& b) const {
+CompareOptions BisectCommand::options() const {
   CompareOptions options;
   options.force = force_;
-  return diff_ledgers(*open_ledger(a), a.string(), *open_ledger(b), b.string(), options);
+  options.allow_other_layout = other_layout_;
+  return options;
+}
+
+LedgerDiff BisectCommand::recorded(const fs::path& a, const fs::path& b) const {
+  return diff_ledgers(*open_ledger(a), a.string(), *open_ledger(b), b.string(), options(), scope());
 }
 
 // Of two runs the first ledgers that differ and were promised not to, else the first that cannot be compared, or,
@@ -145,8 +162,20 @@ int BisectCommand::tries() const {
 void BisectCommand::check() const {
   tries();
   if (!json_.empty()) require_writable("--json", json_);
-  if (!output_dir_.empty()) require_folder("--output-dir", output_dir_);
   require_single_start();
+}
+
+// What is written takes the place of nothing that is read.
+void BisectCommand::check_outputs(bool files) const {
+  const std::vector<NamedFile> inputs = files_read(a_, b_, files);
+  require_other_files({{"--json", json_}}, inputs);
+  if (output_dir_.empty()) return;
+  require_other_folder("--output-dir", output_dir_, inputs);
+  for (int run = 1; run <= tries() + 1; ++run) {
+    const std::string file = replay_file(output_dir_, run).string();
+    require_other_files({{"--json", json_}, {"--output-dir", file}}, inputs);
+  }
+  require_folder("--output-dir", output_dir_);
 }
 
 // Why running the steps again would not come nearer to the origin.
@@ -156,7 +185,41 @@ std::string why_no_replay(const LedgerDiff& recorded) {
     return "one of the two lacks entries, which is no matter of bits";
   if (found.first->step < 0) return "they differ before the first step, where no op has run yet";
   if (found.depth == LedgerDepth::op) return "they were recorded op by op";
+  const LedgerHead& a = recorded.a.head;
+  const LedgerHead& b = recorded.b.head;
+  if (a.data_parallel != b.data_parallel || a.micro_batch != b.micro_batch)
+    return "with other micro-batches or ranks the ops of one have no counterpart in the other";
   return "";
+}
+
+// Throws as origin_of(); where the run cannot be repeated, which is no fault of the question, `why` says so.
+std::optional<Repeatable> repeatable(const LedgerDiff::Side& side, std::string& why) {
+  Origin origin = origin_of(side.name, side.head);
+  try {
+    ArmSpec spec = replay_spec(origin.suite, origin.place);
+    return Repeatable{std::move(origin), std::move(spec)};
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::config) throw;
+    why = error.what();
+    return std::nullopt;
+  }
+}
+
+RecordedRun recorded_run(const Origin& origin, const std::string& name, LedgerSource& ledger) {
+  if (origin.run_folder.empty()) return {name, &ledger, {}};
+  return {
+      name, &ledger,
+      checkpoint_folder(ledger_folders(origin.run_folder, origin.place.case_id), origin.place.arm)};
+}
+
+// Why an arm has no checkpoints though its suite asks for them.
+void add_not_saved(const Origin& origin, std::vector<std::string>& out) {
+  if (origin.run_folder.empty() || !fs::exists(origin.run_folder / kJournalName)) return;
+  for (const JournalEntry& entry : read_journal(origin.run_folder)) {
+    const bool meant = entry.event == kNotSavedEvent && entry.case_id == origin.place.case_id &&
+                       entry.detail.starts_with(origin.place.arm + ": ");
+    if (meant && std::ranges::find(out, entry.detail) == out.end()) out.push_back(entry.detail);
+  }
 }
 
 void BisectCommand::fill(BisectReport& report, const Streams& streams) const {
@@ -167,32 +230,47 @@ void BisectCommand::fill(BisectReport& report, const Streams& streams) const {
                                   "the same";
   const std::optional<LedgerEntry>& first = report.recorded.comparison.first;
   if (!report.why_not_replayed.empty() || !first) return;
-  const int64_t step = first->step;
+  const auto a = repeatable(report.recorded.a, report.why_not_replayed);
+  const auto b = repeatable(report.recorded.b, report.why_not_replayed);
+  if (!a || !b) return;
   const InterruptWatch interrupts;
-  if (!output_dir_.empty()) return replay_in(output_dir_, step, report, streams, interrupts);
+  if (!output_dir_.empty()) return replay_in(output_dir_, *a, *b, report, streams, interrupts);
   const ScratchFolder scratch("bisect");
-  replay_in(scratch.path(), step, report, streams, interrupts);
+  replay_in(scratch.path(), *a, *b, report, streams, interrupts);
 }
 
-void BisectCommand::replay_in(const fs::path& folder, int64_t step, BisectReport& report,
-                              const Streams& streams, const InterruptWatch& interrupts) const {
-  const LedgerDiff& recorded = report.recorded;
-  const Origin of_a = origin_of(recorded.a.name, recorded.a.head);
-  const Origin of_b = origin_of(recorded.b.name, recorded.b.head);
+ReplayStart start_of(const Repeatable& a, const Repeatable& b, const LedgerDiff& recorded,
+                     int64_t step) {
+  const auto ledger_a = open_ledger(recorded.a.name), ledger_b = open_ledger(recorded.b.name);
+  const std::array runs{recorded_run(a.origin, recorded.a.name, *ledger_a),
+                        recorded_run(b.origin, recorded.b.name, *ledger_b)};
+  ReplayStart start = nearest_start(runs, step);
+  if (start.checkpoint.empty()) {
+    add_not_saved(a.origin, start.passed_over);
+    add_not_saved(b.origin, start.passed_over);
+  }
+  return start;
+}
+
+void BisectCommand::replay_in(const fs::path& folder, const Repeatable& a, const Repeatable& b,
+                              BisectReport& report, const Streams& streams,
+                              const InterruptWatch& interrupts) const {
+  require_possible(a.spec.planned, a.spec.mode);
+  require_possible(b.spec.planned, b.spec.mode);
+  const std::optional<LedgerEntry>& first = report.recorded.comparison.first;
+  if (!first) return;
   ReplaySettings settings;
-  settings.start = nearest_start(of_a.run_folder, of_a.place, step);
-  settings.steps = step + 1 - settings.start.step;
+  settings.start = start_of(a, b, report.recorded, first->step);
+  settings.steps = first->step + 1 - settings.start.step;
   settings.tries = tries();
-  settings.force = force_;
+  settings.compare = options();
+  settings.scope = scope();
   settings.folder = folder;
   settings.on_run = [&](const std::string& what) { streams.err << "dettax: " << what << '\n'; };
   report.first_step = settings.start.step;
   report.steps = settings.steps;
   report.checkpoint = settings.start.checkpoint.string();
-  const ArmSpec spec_a = replay_spec(of_a.suite, of_a.place);
-  const ArmSpec spec_b = replay_spec(of_b.suite, of_b.place);
-  require_possible(spec_a.planned, spec_a.mode);
-  require_possible(spec_b.planned, spec_b.mode);
+  report.passed_over = settings.start.passed_over;
   const auto launcher_of = [&](const Suite& suite) {
     LaunchSettings launch;
     launch.log_folder = folder;
@@ -200,15 +278,15 @@ void BisectCommand::replay_in(const fs::path& folder, int64_t step, BisectReport
     launch.interrupt = interrupts.descriptor();
     return make_launcher(suite.launch, launch);
   };
-  const auto launcher_a = launcher_of(of_a.suite), launcher_b = launcher_of(of_b.suite);
-  replay({spec_a, of_a.place, launcher_a.get()}, {spec_b, of_b.place, launcher_b.get()}, settings,
-         report);
+  const auto launcher_a = launcher_of(a.origin.suite), launcher_b = launcher_of(b.origin.suite);
+  replay({a.spec, a.origin.place, launcher_a.get()}, {b.spec, b.origin.place, launcher_b.get()},
+         settings, report);
 }
 
 ExitCode BisectCommand::run(const Streams& streams) {
   check();
   const bool files = are_ledger_files(name(), a_, b_, !(arm_.empty() && case_.empty()));
-  require_other_json(json_, a_, b_, files);
+  check_outputs(files);
   BisectReport report;
   if (files) {
     report.recorded = recorded(a_, b_);

@@ -66,7 +66,7 @@ std::vector<LedgerDiff> DiffCommand::diffs_of_runs(const Streams& streams,
   std::vector<LedgerDiff> out;
   for (const LedgerPair& pair : found.pairs) {
     LedgerDiff one = diff(pair.a, pair.b);
-    one.promised = is_promised(pair.place, records, one, streams.err) || !arm_.empty();
+    one.promised = !arm_.empty() || is_promised(pair.place, records, one, streams.err);
     out.push_back(std::move(one));
   }
   if (out.empty() && missing == ExitCode::pass)
@@ -77,7 +77,7 @@ std::vector<LedgerDiff> DiffCommand::diffs_of_runs(const Streams& streams,
 ExitCode DiffCommand::run(const Streams& streams) {
   const bool files = are_ledger_files(name(), a_, b_, !(arm_.empty() && case_.empty()));
   if (!json_.empty()) require_writable("--json", json_);
-  require_other_json(json_, a_, b_, files);
+  require_other_files({{"--json", json_}}, files_read(a_, b_, files));
   ExitCode missing = ExitCode::pass;
   std::vector<LedgerDiff> diffs;
   if (files) {

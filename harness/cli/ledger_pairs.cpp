@@ -13,6 +13,7 @@
 #include "harness/cli/run_inputs.h"
 #include "harness/cli/run_path.h"
 #include "harness/evidence/promise.h"
+#include "results/journal.h"
 #include "results/run_folder.h"
 
 namespace dettax {
@@ -58,12 +59,41 @@ bool are_ledger_files(const std::string& command, const std::string& a, const st
   return file_a;
 }
 
-void require_other_json(const std::string& json, const std::string& a, const std::string& b,
-                        bool files) {
-  if (json.empty()) return;
+fs::path run_of_ledger(const fs::path& ledger) {
+  const fs::path ledgers = fs::absolute(ledger).lexically_normal().parent_path().parent_path();
+  const fs::path run = ledgers.parent_path();
+  return ledgers.filename() == "ledgers" && fs::exists(run / "suite.yaml") ? run : fs::path();
+}
+
+std::vector<NamedFile> files_read(const std::string& a, const std::string& b, bool files) {
+  std::vector<NamedFile> read;
   for (const auto& [what, name] : {NamedFile{"A", a}, NamedFile{"B", b}}) {
-    require_other_files({{"--json", json}}, files ? std::vector<NamedFile>{{what, name}}
-                                                  : files_of_run(what, open_run(name)));
+    if (files) read.push_back({what, name});
+    const fs::path run = files ? run_of_ledger(name) : find_run(name);
+    if (run.empty()) continue;
+    // A ledger is read also where its run has lost its journal.
+    if (files && !fs::exists(run / kJournalName)) {
+      for (const char* kept : {"suite.yaml", "ledgers", "checkpoints"})
+        read.push_back({what, (run / kept).string()});
+      continue;
+    }
+    for (NamedFile& kept : files_of_run(what, RunFolder::open(run))) read.push_back(kept);
+  }
+  return read;
+}
+
+void require_other_folder(const std::string& flag, const std::string& folder,
+                          const std::vector<NamedFile>& inputs) {
+  if (folder.empty()) return;
+  std::error_code neither;
+  const fs::path own = fs::weakly_canonical(fs::absolute(folder), neither);
+  for (const NamedFile& input : inputs) {
+    const fs::path inside =
+        own.lexically_relative(fs::weakly_canonical(fs::absolute(input.file), neither));
+    if (!inside.empty() && *inside.begin() != "..")
+      throw Error(ErrorKind::usage, fmt::format("{} {}: lies in {}, which is read as {}; another "
+                                                "folder is needed",
+                                                flag, folder, input.file, input.what));
   }
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/cli/export_options.h"
 #include "harness/evidence/ledger_diff.h"
 #include "results/record.h"
 
@@ -14,9 +15,15 @@ namespace dettax {
 // files where an arm or a case is `chosen`.
 bool are_ledger_files(const std::string& command, const std::string& a, const std::string& b,
                       bool chosen);
-// Where a file for JSON was asked for: it must be none of what is read (require_other_files).
-void require_other_json(const std::string& json, const std::string& a, const std::string& b,
-                        bool files);
+// The run whose evidence that ledger file is; empty: of none.
+std::filesystem::path run_of_ledger(const std::filesystem::path& ledger);
+
+// What is read where A and B are ledger files, or runs: these and what the runs they are of keep. No result may take its place
+// (require_other_files).
+std::vector<NamedFile> files_read(const std::string& a, const std::string& b, bool files);
+// A folder that takes new ledgers must be none of those, nor lie in one.
+void require_other_folder(const std::string& flag, const std::string& folder,
+                          const std::vector<NamedFile>& inputs);
 
 // One ledger that both of two runs have.
 struct LedgerPair {

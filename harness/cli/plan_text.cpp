@@ -30,6 +30,16 @@ std::string things(size_t count, const char* thing) {
   return format_things(static_cast<int64_t>(count), thing);
 }
 
+// What they will take of the disk.
+void write_checkpoints(std::ostream& out, const Case& planned, const Suite& suite) {
+  const int each = suite.evidence.checkpoints();
+  const auto arms = std::ranges::count_if(suite.modes, &Mode::claims_reproducible);
+  if (each == 0 || arms == 0) return;
+  const auto bytes = static_cast<double>(each * arms * checkpoint_bytes(planned));
+  out << fmt::format("  checkpoints: {} of {}, about {} in the run folder\n", each,
+                     format_things(arms, "arm"), format_bytes(bytes));
+}
+
 void write_case(std::ostream& out, const Case& planned, const Suite& suite, int64_t available_bytes,
                 int cores, bool& runs) {
   out << planned.id() << '\n';
@@ -65,6 +75,7 @@ void write_case(std::ostream& out, const Case& planned, const Suite& suite, int6
                      format_bytes(static_cast<double>(case_memory_bytes(planned, suite))),
                      format_bytes(static_cast<double>(available_bytes)),
                      format_seconds(estimate_case_seconds(planned, suite, cores)));
+  write_checkpoints(out, planned, suite);
 }
 
 void write_unmet_claims(std::ostream& out, const Mode& mode) {

@@ -13,7 +13,7 @@ namespace dettax {
 // once; Error{config} for one that holds none, for a folder that cannot be read, and for one that has a run's records but no longer its journal.
 std::vector<RunFolder> find_runs(const std::vector<std::string>& names);
 
-// What a run keeps: its suite, journal, records and ledgers. `what` stands for the run. No result of a command may take the place of one
+// What a run keeps: its suite, journal, records, ledgers and checkpoints. `what` stands for the run. No result of a command may take the place of one
 // (require_other_files); beside them in its folder it may lie.
 std::vector<NamedFile> files_of_run(const std::string& what, const RunFolder& folder);
 

@@ -21,6 +21,19 @@ std::string replay_words(const BisectReport& report) {
                      report.checkpoint.empty() ? "the reset" : report.checkpoint);
 }
 
+// What is to be known of the replay before what came of it.
+void write_notes(std::ostream& out, const BisectReport& report) {
+  if (!report.other_build.empty())
+    out << "replayed by another build or machine than recorded: " << report.other_build << '\n';
+  for (const std::string& why : report.passed_over) out << "passed over: " << why << '\n';
+  if (report.not_moved)
+    out << "this machine puts ranks and threads that lay elsewhere into the same places as "
+           "before: that they lay elsewhere is not replayed\n";
+  if (!report.not_repeated.empty())
+    out << "the replay is not the run that was recorded, in steps that were equal: "
+        << report.not_repeated << '\n';
+}
+
 }  // namespace
 
 std::optional<int64_t> micro_batch_of(std::string_view path) {
@@ -46,8 +59,7 @@ void write_bisect(std::ostream& out, const BisectReport& report) {
   }
   out << fmt::format("recorded at depth {}: {}\n", to_string(recorded.comparison.depth),
                      recorded.comparison.description);
-  if (!report.other_build.empty())
-    out << "replayed by another build or machine than recorded: " << report.other_build << '\n';
+  write_notes(out, report);
   if (!report.why_not_replayed.empty()) {
     out << "no replay: " << report.why_not_replayed << '\n';
   } else if (report.replayed) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "harness/base/exit_code.h"
 #include "harness/evidence/ledger_diff.h"
@@ -16,12 +17,18 @@ namespace dettax {
 // by op.
 struct BisectReport {
   LedgerDiff recorded;
-  std::string why_not_replayed;        // a replay would tell no more; empty: it was tried
-  std::optional<LedgerDiff> replayed;  // the two new runs that differed; nothing: none did
-  std::string checkpoint;              // that replays began at; empty: from the reset
-  int64_t first_step = 0, steps = 0;   // of each replay
-  int runs = 0;                        // that were made
+  std::string why_not_replayed;          // a replay would tell no more; empty: it was tried
+  std::optional<LedgerDiff> replayed;    // the two new runs that differed; nothing: none did
+  std::string checkpoint;                // that replays began at; empty: from the reset
+  std::vector<std::string> passed_over;  // nearer checkpoints that were of no use, and why
+  int64_t first_step = 0, steps = 0;     // of each replay
+  int runs = 0;                          // that were made
   std::string other_build;  // in what this build or machine is not that of the recorded ledgers
+  int64_t repeated =
+      0;  // recorded fingerprints of the steps before the last that replays were held against
+  std::string
+      not_repeated;        // the first that a replay does not have, with the recorded ledger's name
+  bool not_moved = false;  // ranks and threads that lay elsewhere lie in the same places here
 
   ExitCode others = ExitCode::skipped;  // of what else the two runs have; none
 

@@ -209,26 +209,31 @@ std::string warning_words(const UnprotectedOp& op, int64_t steps) {
                      each_step ? " a step" : "", at(op.place));
 }
 
-// Of the last starts those that were from one checkpoint and came to a NaN, if they are as many as makes it a loop.
-std::string loop_words(const std::vector<LoggedLoad>& loads) {
-  int64_t starts = 0;
-  bool alike = true;
+// How long after its start each of the last starts from one checkpoint came to a NaN.
+std::vector<int64_t> distances_to_nan(const std::vector<LoggedLoad>& loads) {
+  std::vector<int64_t> distances;
   for (auto one = loads.rbegin(); one != loads.rend(); ++one) {
     if (one->step != loads.back().step || !one->nan_step) break;
-    alike = alike && one->nan_step == loads.back().nan_step;
-    ++starts;
+    distances.push_back(*one->nan_step - one->step);
   }
+  return distances;
+}
+
+// If they are as many as make it a loop.
+std::string loop_words(const std::vector<LoggedLoad>& loads) {
+  const std::vector<int64_t> distances = distances_to_nan(loads);
+  const auto starts = static_cast<int64_t>(distances.size());
   if (starts < kStartsThatEndAlike) return "";
-  const LoggedLoad& last = loads.back();
-  if (!alike)
+  const int64_t step = loads.back().step;
+  if (std::ranges::count(distances, distances.front()) != starts)
     return fmt::format(
         "NaN after each of {} loads of {}, but not at the same step: a race, memory that was not "
         "written or the hardware rather than the checkpoint.",
-        starts, last.step);
+        starts, step);
   return fmt::format(
       "same NaN at +{} after each of {} loads of {}: deterministic, suspect the checkpoint; stop "
       "starting from it after {}, and go back to one before {}.",
-      *last.nan_step - last.step, starts, last.step, kStartsThatEndAlike, last.step);
+      distances.front(), starts, step, kStartsThatEndAlike, step);
 }
 
 }  // namespace

@@ -29,9 +29,11 @@ struct StepsRun {
   std::vector<HostLoad> hosts;                         // each machine that the group is on
 };
 
-// What a run that went on from a checkpoint began with, a table a rank (encode_states); see Reply.
-struct RestoredStates {
-  std::vector<std::string> fresh, restored;
+// What came of a run's checkpoints; see Reply.
+struct CheckpointsUsed {
+  std::vector<std::string> fresh,
+      restored;  // of one that was loaded, a table a rank (encode_states)
+  std::string not_saved;
 };
 
 // The processes of one arm, started with that arm's environment and alive until this goes. Between
@@ -56,7 +58,7 @@ class ArmGroup {
   virtual void write_ledger(uint64_t seed, int steps, const std::filesystem::path& path,
                             uint64_t stress = 0, LedgerDepth depth = LedgerDepth::op) = 0;
   // The same with checkpoints: `run.path` is written, and what run.checkpoints says is loaded and saved.
-  virtual RestoredStates write_ledger_with(const request::WriteLedger& run);
+  virtual CheckpointsUsed write_ledger_with(const request::WriteLedger& run);
   // From now on the group trains under its mode with this knob alone at its fast value.
   virtual void weaken(Knob knob) = 0;
   virtual int64_t memory_peak_bytes() const = 0;       // of the largest process so far

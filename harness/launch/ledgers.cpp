@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -73,19 +74,49 @@ int ledger_runs(const Case& planned, const Suite& suite) {
   return count;
 }
 
-LedgerRuns::LedgerRuns(const EvidenceSettings& settings, Launcher& launcher,
-                       std::filesystem::path folder, std::function<void(const std::string&)> on_run)
+LedgerFolders ledger_folders(const std::filesystem::path& run_folder, const std::string& case_id) {
+  return {run_folder / "ledgers" / case_id, run_folder / "checkpoints" / case_id};
+}
+
+std::filesystem::path checkpoint_folder(const LedgerFolders& folders, const std::string& arm) {
+  return folders.checkpoints / ledger_run_name(arm);
+}
+
+LedgerRuns::LedgerRuns(const EvidenceSettings& settings, Launcher& launcher, LedgerFolders folders,
+                       std::function<void(const std::string&)> on_run)
     : settings_(settings),
       launcher_(launcher),
-      folder_(std::move(folder)),
+      folders_(std::move(folders)),
       on_run_(std::move(on_run)) {}
 
+// What an earlier attempt at the case left there would only be in the way.
+CheckpointUse LedgerRuns::saved_by(const ArmSpec& spec) const {
+  CheckpointUse use;
+  if (settings_.checkpoints() == 0 || !spec.mode.claims_reproducible) return use;
+  const std::filesystem::path folder =
+      std::filesystem::absolute(checkpoint_folder(folders_, spec.arm));
+  std::error_code ignored;  // whoever saves there says what is wrong with it
+  std::filesystem::remove_all(folder, ignored);
+  use.save_into = folder.string();
+  use.save_every = settings_.checkpoint_every;
+  return use;
+}
+
 void LedgerRuns::write(ArmGroup& group, const std::string& scope, const std::string& label,
-                       uint64_t stress) {
+                       uint64_t stress, bool saves) {
   const std::string& arm = group.spec().arm;
   on_run_(fmt::format("{}, {}", arm, label));
-  const std::filesystem::path path = folder_ / (ledger_run_name(arm + "." + label) + ".ledger");
-  group.write_ledger(group.spec().planned.seed, settings_.steps, path, stress, settings_.depth);
+  const std::filesystem::path path =
+      folders_.ledgers / (ledger_run_name(arm + "." + label) + ".ledger");
+  const CheckpointUse use = saves ? saved_by(group.spec()) : CheckpointUse{};
+  const uint64_t seed = group.spec().planned.seed;
+  if (use.save_into.empty()) {
+    group.write_ledger(seed, settings_.steps, path, stress, settings_.depth);
+  } else {
+    const CheckpointsUsed used = group.write_ledger_with(
+        {seed, settings_.steps, path.string(), stress, settings_.depth, use});
+    if (!used.not_saved.empty()) not_saved_.push_back(fmt::format("{}: {}", arm, used.not_saved));
+  }
   files_.push_back({arm, scope, path, group.spec().mode.knobs});
 }
 
@@ -93,7 +124,7 @@ void LedgerRuns::in_process(ArmGroup& group, int runs) {
   seats_[group.spec().arm] = group.seats();
   for (int run = 1; run <= runs; ++run) {
     const uint64_t stress = run == 1 ? 0 : next_stress_++;
-    write(group, "same_process", fmt::format("run {}", run), stress);
+    write(group, "same_process", fmt::format("run {}", run), stress, run == 1);
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include "harness/base/format.h"
 #include "harness/device/cuda_presence.h"
+#include "harness/launch/controls.h"
 #include "harness/launch/rank_pool.h"
 #include "harness/plan/crowding.h"
 
@@ -61,7 +62,9 @@ int64_t case_memory_bytes(const Case& planned, const Suite& suite) {
   const Case placed = on_its_node(planned, suite);
   int64_t total = 2 * estimate_memory(placed, suite.fast).total();  // fast and control
   for (const Mode& mode : suite.modes) total += estimate_memory(placed, mode).total();
-  return total;
+  // One at a time is copied before it is written, each rank its part.
+  const bool saves = suite.evidence.checkpoints() > 0 && control_mode(suite) != nullptr;
+  return saves ? total + checkpoint_bytes(placed) / placed.topology.nodes : total;
 }
 
 std::optional<std::string> case_refusal(const Case& planned, const Suite& suite,

@@ -86,7 +86,7 @@ class ProcessGroup : public ArmGroup {
   void take_traces(const std::filesystem::path& folder) override;
   void write_ledger(uint64_t seed, int steps, const std::filesystem::path& path, uint64_t stress,
                     LedgerDepth depth) override;
-  RestoredStates write_ledger_with(const request::WriteLedger& run) override;
+  CheckpointsUsed write_ledger_with(const request::WriteLedger& run) override;
   void weaken(Knob knob) override {
     checked(request::Weaken{std::string(knob_name(knob))}, kPrepareAllowance);
   }
@@ -174,13 +174,15 @@ void ProcessGroup::write_ledger(uint64_t seed, int steps, const std::filesystem:
 }
 
 // Each process sends its ranks' part.
-RestoredStates ProcessGroup::write_ledger_with(const request::WriteLedger& run) {
+CheckpointsUsed ProcessGroup::write_ledger_with(const request::WriteLedger& run) {
   request::WriteLedger part = run;
   part.path.clear();
   std::vector<Reply> replies = checked(part, kLedgerStepAllowance * (run.steps + 2));
   const Ledger whole = merged_ledger(replies);
   write_file_atomically(run.path, [&](std::ostream& out) { dettax::write_ledger(out, whole); });
-  return {std::move(replies.front().fresh_states), std::move(replies.front().restored_states)};
+  Reply& of_first = replies.front();
+  return {std::move(of_first.fresh_states), std::move(of_first.restored_states),
+          std::move(of_first.not_saved)};
 }
 
 void ProcessGroup::throw_non_finite(const Reply& failed) {

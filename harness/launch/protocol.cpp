@@ -68,14 +68,19 @@ json to_message(const request::Steps& steps) {
   return {{"request", "steps"}, {"count", steps.count}};
 }
 
+// Paths are bytes, which need not be UTF-8.
+std::string path_from(const json& message, const char* name) {
+  return from_base64(message.at(name).get<std::string>());
+}
+
 json to_message(const request::WriteLedger& ledger) {
   const CheckpointUse& use = ledger.checkpoints;
-  return {{"request", "ledger"},        {"seed", ledger.seed},
-          {"steps", ledger.steps},      {"path", ledger.path},
-          {"stress", ledger.stress},    {"depth", static_cast<int>(ledger.depth)},
-          {"load", use.load},           {"from", use.from},
-          {"leave_out", use.leave_out}, {"save_into", use.save_into},
-          {"save_at", use.save_at}};
+  return {{"request", "ledger"},         {"seed", ledger.seed},
+          {"steps", ledger.steps},       {"path", to_base64(ledger.path)},
+          {"stress", ledger.stress},     {"depth", static_cast<int>(ledger.depth)},
+          {"load", to_base64(use.load)}, {"from", use.from},
+          {"leave_out", use.leave_out},  {"save_into", to_base64(use.save_into)},
+          {"save_at", use.save_at},      {"save_every", use.save_every}};
 }
 
 json to_message(const request::Weaken& weaken) {
@@ -118,12 +123,12 @@ WorkerRequest request_from(const json& message) {
     return request::WriteLedger{
         message.at("seed").get<uint64_t>(),
         message.at("steps").get<int>(),
-        message.at("path").get<std::string>(),
+        path_from(message, "path"),
         message.at("stress").get<uint64_t>(),
         static_cast<LedgerDepth>(message.at("depth").get<int>()),
-        {message.at("load").get<std::string>(), message.at("from").get<int>(),
-         message.at("leave_out").get<std::vector<std::string>>(),
-         message.at("save_into").get<std::string>(), message.at("save_at").get<int>()}};
+        {path_from(message, "load"), message.at("from").get<int>(),
+         message.at("leave_out").get<std::vector<std::string>>(), path_from(message, "save_into"),
+         message.at("save_at").get<int>(), message.at("save_every").get<int>()}};
   }
   if (name == "weaken") return request::Weaken{message.at("knob").get<std::string>()};
   if (name == "profile") return request::Profile{message.at("count").get<int>()};
@@ -153,7 +158,7 @@ json parse_message(const std::string& line) {
 std::string encode(const WorkerRequest& value) {
   json message = std::visit([](const auto& request) { return to_message(request); }, value);
   message["protocol"] = kProtocolVersion;
-  return message.dump();
+  return message.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 // As a list, in the order of the fields.
@@ -184,6 +189,7 @@ std::string encode(const Reply& value) {
                         {"ledger", to_base64(value.ledger)},
                         {"fresh_states", value.fresh_states},
                         {"restored_states", value.restored_states},
+                        {"not_saved", value.not_saved},
                         {"traces", value.traces},
                         {"found_step", value.found_step},
                         {"found_op", value.found_op}};
@@ -220,6 +226,7 @@ Reply decode_reply(const std::string& line) {
     reply.ledger = from_base64(message.at("ledger").get<std::string>());
     reply.fresh_states = message.at("fresh_states").get<std::vector<std::string>>();
     reply.restored_states = message.at("restored_states").get<std::vector<std::string>>();
+    reply.not_saved = message.at("not_saved").get<std::string>();
     reply.traces = message.at("traces").get<std::vector<std::string>>();
     reply.found_step = message.at("found_step").get<int64_t>();
     reply.found_op = message.at("found_op").get<int64_t>();

@@ -39,6 +39,9 @@ struct CheckpointUse {
       leave_out;          // items of it that are not taken: to show that they are missed
   std::string save_into;  // folder of checkpoints; empty: none is saved
   int save_at = 0;        // steps done when it is
+  // Or at every multiple of this before the end, none of which the run needs: where one cannot be saved it goes on without, and
+  // Reply::not_saved says why. 0: none.
+  int save_every = 0;
 };
 
 namespace request {
@@ -91,7 +94,8 @@ struct Reply {
   // Of WriteLedger that loads a checkpoint, a table a rank (encode_states): what a reset had left, and what
   // was there before the first step.
   std::vector<std::string> fresh_states, restored_states;
-  std::vector<std::string> traces;        // of TakeTraces: one a rank, in Chrome's format
+  std::string not_saved;            // why checkpoints are missing that the run went on without
+  std::vector<std::string> traces;  // of TakeTraces: one a rank, in Chrome's format
   int64_t found_step = -1, found_op = 0;  // of FindNonFinite: the place of what was found
 };
 

@@ -10,6 +10,7 @@
 #include "harness/base/error.h"
 #include "harness/base/text.h"
 #include "harness/evidence/ledger_source.h"
+#include "harness/evidence/repetition.h"
 #include "harness/launch/ledgers.h"
 #include "harness/launch/run_case.h"
 
@@ -37,13 +38,21 @@ class Runs {
       group_.reset();
       group_ = what.launcher->start(what.spec, fmt::format("replay_{}", count_));
     }
-    const std::filesystem::path path = settings_.folder / fmt::format("replay_{}.ledger", count_);
+    const std::filesystem::path path = replay_file(settings_.folder, count_);
     // A first run of timed processes had no delays put in, all others had.
     const bool calm = of_timed_group(what.place) && fresh;
-    group_->write_ledger(what.spec.planned.seed, static_cast<int>(settings_.steps), path,
-                         calm ? 0 : static_cast<uint64_t>(count_), LedgerDepth::op);
+    request::WriteLedger run{what.spec.planned.seed, static_cast<int>(end_step()), path.string(),
+                             calm ? 0 : static_cast<uint64_t>(count_), LedgerDepth::op};
+    if (!settings_.start.checkpoint.empty()) {
+      run.checkpoints.load = std::filesystem::absolute(settings_.start.checkpoint).string();
+      run.checkpoints.from = static_cast<int>(settings_.start.step);
+    }
+    group_->write_ledger_with(run);
     return path;
   }
+  // Of the run that was made last.
+  std::string seats() const { return group_->seats(); }
+  int64_t end_step() const { return settings_.start.step + settings_.steps; }
   int count() const { return count_; }
 
  private:
@@ -54,6 +63,10 @@ class Runs {
 };
 
 }  // namespace
+
+std::filesystem::path replay_file(const std::filesystem::path& folder, int number) {
+  return folder / fmt::format("replay_{}.ledger", number);
+}
 
 ArmSpec replay_spec(const Suite& suite, const LedgerPlace& place) {
   const auto planned =
@@ -83,21 +96,35 @@ ArmSpec replay_spec(const Suite& suite, const LedgerPlace& place) {
                           place.run, place.run));
 }
 
-// Runs have no checkpoints yet.
-ReplayStart nearest_start(const std::filesystem::path&, const LedgerPlace&, int64_t) { return {}; }
+namespace {
+
+// Steps before the last are those in which the recorded runs were equal: a replay that is none of them is not what was recorded.
+void check_repetition(const LedgerDiff::Side& recorded, const std::filesystem::path& again,
+                      const ReplaySettings& settings, BisectReport& report) {
+  const auto then = open_ledger(recorded.name), now = open_ledger(again);
+  const int64_t from = settings.start.step, last = from + settings.steps - 1;
+  const Repetition found = compare_repetition(*then, *now, from, last);
+  report.repeated += found.compared;
+  if (report.not_repeated.empty() && !found.first_difference.empty())
+    report.not_repeated = fmt::format("{}: {}", recorded.name, found.first_difference);
+}
+
+}  // namespace
 
 void replay(const Replayed& a, const Replayed& b, const ReplaySettings& settings,
             BisectReport& report) {
-  CompareOptions options;
-  options.force = settings.force;
   Runs runs(settings, of_one_group(a, b));
   const std::filesystem::path first = runs.run(a);
+  const std::string seats_of_a = runs.seats();
   report.other_build =
       join(environment_differences(report.recorded.a.head, open_ledger(first)->head()).bits, "; ");
+  check_repetition(report.recorded.a, first, settings, report);
   for (int attempt = 0; attempt < settings.tries && !report.replayed; ++attempt) {
     const std::filesystem::path other = runs.run(b);
+    report.not_moved = a.spec.placement != b.spec.placement && runs.seats() == seats_of_a;
+    check_repetition(report.recorded.b, other, settings, report);
     LedgerDiff diff = diff_ledgers(*open_ledger(first), first.string(), *open_ledger(other),
-                                   other.string(), options);
+                                   other.string(), settings.compare, settings.scope);
     if (!diff.comparison.comparable)
       throw Error(ErrorKind::config,
                   "the replays cannot be compared: " + diff.comparison.incomparable_reason);

@@ -19,8 +19,8 @@ class RestartRun {
       : spec_(spec), launcher_(launcher), settings_(settings) {}
 
   // One group of processes, which have ended when this returns.
-  RestoredStates run(const char* name, int steps, uint64_t stress,
-                     const CheckpointUse& checkpoints) {
+  CheckpointsUsed run(const char* name, int steps, uint64_t stress,
+                      const CheckpointUse& checkpoints) {
     const auto group = launcher_.start(spec_, name);
     return group->write_ledger_with(
         {spec_.planned.seed, steps, ledger(name).string(), stress, settings_.depth, checkpoints});
@@ -68,7 +68,7 @@ RestartVerdict run_restart_check(const ArmSpec& spec, Launcher& launcher,
   load.load = last->path.string();
   load.from = settings.save_at;
   load.leave_out = settings.leave_out;
-  const RestoredStates states = runs.run("resumed", settings.steps, 2, load);
+  const CheckpointsUsed states = runs.run("resumed", settings.steps, 2, load);
 
   RestartVerdict verdict =
       judge_restart(*open_ledger(runs.ledger("straight")), *open_ledger(runs.ledger("saved")),

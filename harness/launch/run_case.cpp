@@ -274,11 +274,11 @@ void CaseRunner::ablate() {
 
 void CaseRunner::prove() {
   const double from = elapsed_seconds();
-  const std::filesystem::path folder = context_.folder / "ledgers" / record_.case_id;
-  std::filesystem::create_directories(folder);
+  const LedgerFolders folders = ledger_folders(context_.folder, record_.case_id);
+  std::filesystem::create_directories(folders.ledgers);
   int done = 0;
   const int total = std::max(1, ledger_runs(planned_, suite_));
-  LedgerRuns runs(suite_.evidence, context_.launcher, folder, [&](const std::string& what) {
+  LedgerRuns runs(suite_.evidence, context_.launcher, folders, [&](const std::string& what) {
     const double share = std::min(1.0, static_cast<double>(done++) / total);
     report("evidence: " + what, kProveFrom + (kControlFrom - kProveFrom) * share);
   });
@@ -299,13 +299,16 @@ void CaseRunner::prove() {
   // In the very processes that were timed.
   each([&](Arm& arm) { runs.in_process(*arm.group, suite_.evidence.runs); });
   for (Arm& arm : arms_) arm.group.reset();
+  for (const std::string& words : runs.not_saved()) {
+    if (context_.on_not_saved) context_.on_not_saved(words);
+  }
   // Control is itself a relaunch of fast.
   each([&](Arm& arm) {
     if (&arm != &arms_[kControl]) runs.relaunched(arm.spec);
   });
   report("evidence: comparing", kControlFrom);
   record_.evidence = assemble_evidence(read_ledgers(runs.files(), context_.folder));
-  control(folder, std::max(kLeastControlSeconds, elapsed_seconds() - from));
+  control(folders.ledgers, std::max(kLeastControlSeconds, elapsed_seconds() - from));
 }
 
 // Why the controls of an arm would say nothing.

@@ -28,6 +28,8 @@ struct CaseContext {
   std::string run_id;
   std::function<void(const CaseProgress&)> on_progress;
   std::function<bool()> interrupted;  // all is to end
+  // Told why checkpoints are missing that the run went on without.
+  std::function<void(const std::string&)> on_not_saved;
 };
 
 // One case from start to verdict: its arms are started, measured in turn, and made to prove their

@@ -82,15 +82,16 @@ SuiteRun run_suite(const Suite& suite, RunFolder& folder, Launcher& launcher,
         Suite paced = suite;
         paced.measure.budget_seconds =
             budget.measuring_seconds(suite.measure.budget_seconds, total - i);
-        const CaseContext context{paced,
-                                  launcher,
-                                  folder.path(),
-                                  folder.run_id(),
-                                  [&](const CaseProgress& progress) {
-                                    if (settings.on_progress)
-                                      settings.on_progress(i, total, progress);
-                                  },
-                                  settings.interrupted};
+        const CaseContext context{
+            paced,
+            launcher,
+            folder.path(),
+            folder.run_id(),
+            [&](const CaseProgress& progress) {
+              if (settings.on_progress) settings.on_progress(i, total, progress);
+            },
+            settings.interrupted,
+            [&](const std::string& words) { folder.journal(kNotSavedEvent, id, words); }};
         folder.journal(kStartedEvent, id);
         try {
           record = run_case(planned, context);

@@ -10,7 +10,7 @@
 
 namespace dettax {
 
-RestoredStates ArmGroup::write_ledger_with(const request::WriteLedger&) {
+CheckpointsUsed ArmGroup::write_ledger_with(const request::WriteLedger&) {
   throw Error(ErrorKind::unsupported, "these processes neither save nor load checkpoints");
 }
 
@@ -83,9 +83,10 @@ class ThreadGroup : public ArmGroup {
             kLedgerStepAllowance * (steps + 1), false);
   }
 
-  RestoredStates write_ledger_with(const request::WriteLedger& run) override {
+  CheckpointsUsed write_ledger_with(const request::WriteLedger& run) override {
     Reply reply = checked(run, kLedgerStepAllowance * (run.steps + 2), false);
-    return {std::move(reply.fresh_states), std::move(reply.restored_states)};
+    return {std::move(reply.fresh_states), std::move(reply.restored_states),
+            std::move(reply.not_saved)};
   }
 
   void weaken(Knob knob) override {

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <utility>
 #include <vector>
@@ -294,22 +295,61 @@ void begin_run(RankContext& context, const request::WriteLedger& ledger, Reply& 
   reply.restored_states = std::move(restored);
 }
 
-// One rank's run, with what it saves on its way.
+// What one rank's run saves on its way.
+class Saving {
+ public:
+  Saving(RankContext& context, const request::WriteLedger& ledger)
+      : context_(context), use_(ledger.checkpoints), end_(ledger.steps) {
+    if (use_.save_into.empty()) return;
+    attempt([&] {
+      saver_ = std::make_unique<CheckpointSaver>(SaveSettings{use_.save_into, 0},
+                                                 *context_.communicator);
+    });
+  }
+  void save_if_due() {
+    if (saver_ && due(context_.train->steps_done()))
+      attempt([&] { saver_->schedule(*context_.train); });
+  }
+  void finish() {
+    if (saver_) attempt([&] { saver_->finish(); });
+  }
+  const std::string& failure() const { return failure_; }
+
+ private:
+  bool due(int64_t done) const {
+    if (use_.save_every == 0) return done == use_.save_at;
+    return done > use_.from && done < end_ && done % use_.save_every == 0;
+  }
+  // A saver fails on all ranks or on none, so that all of them go on without one.
+  template <class Work>
+  void attempt(const Work& work) {
+    try {
+      work();
+    } catch (const Error& error) {
+      if (use_.save_every == 0 || error.kind() != ErrorKind::infrastructure) throw;
+      failure_ = error.what();
+      saver_.reset();
+    }
+  }
+
+  RankContext& context_;
+  const CheckpointUse& use_;
+  const int end_;
+  std::unique_ptr<CheckpointSaver> saver_;
+  std::string failure_;
+};
+
 void run_rank(RankContext& context, const request::WriteLedger& ledger,
-              const LedgerObserver::Sink& sink) {
-  const CheckpointUse& use = ledger.checkpoints;
-  std::optional<CheckpointSaver> saver;
-  if (!use.save_into.empty()) saver.emplace(SaveSettings{use.save_into, 0}, *context.communicator);
-  const auto save_if_due = [&] {
-    if (saver && context.train->steps_done() == use.save_at) saver->schedule(*context.train);
-  };
-  continue_ledger(*context.train, *context.device, {use.from, ledger.steps, ledger.depth}, sink,
-                  [&] {
-                    save_if_due();
+              const LedgerObserver::Sink& sink, Reply& reply) {
+  Saving saving(context, ledger);
+  continue_ledger(*context.train, *context.device,
+                  {ledger.checkpoints.from, ledger.steps, ledger.depth}, sink, [&] {
+                    saving.save_if_due();
                     return step_with_faults(context, FaultInjector::Steps::ledger);
                   });
-  save_if_due();
-  if (saver) saver->finish();
+  saving.save_if_due();
+  saving.finish();
+  if (context.index == 0) reply.not_saved = saving.failure();
 }
 
 }  // namespace
@@ -328,7 +368,7 @@ void RequestHandler::Worker::write_ledger(const request::WriteLedger& ledger, st
       writer.append(context.index, step, names, columns);
     };
     begin_run(context, ledger, reply);
-    run_rank(context, ledger, append);
+    run_rank(context, ledger, append, reply);
   });
   writer.finish();
 }

@@ -14,6 +14,8 @@ namespace {
 constexpr int64_t kFloatBytes = 4;
 constexpr int64_t kMiB = int64_t{1} << 20U;
 
+constexpr int64_t kSavedTensors = 3;  // of each parameter: itself and two moments
+
 int64_t token_table(const Case& planned) {
   return planned.model.padded_vocabulary() / planned.layout.tp * planned.model.width;
 }
@@ -125,6 +127,10 @@ int64_t page_end(int64_t bytes) {
 }
 
 }  // namespace
+
+int64_t checkpoint_bytes(const Case& planned) {
+  return kSavedTensors * kFloatBytes * parameter_count(planned.model);
+}
 
 MemoryEstimate estimate_memory(const Case& planned, const Mode& mode) {
   // Program and libraries; and a rank's stacks and small buffers. Both measured, on one to eight ranks.

@@ -38,7 +38,13 @@ struct EvidenceSettings {
   bool other_threads = true;     // for modes that claim invariance
   bool other_ranks = true;
   bool controls = true;  // each ordering knob weakened alone, to show that the case would tell
+  // Steps from one checkpoint to the next in the first run of each arm that claims its bits, for dettax bisect; 0: none are saved.
+  int checkpoint_every = 0;
+
+  // Of each such arm: they lie evenly over the steps, since nobody knows where bits will differ.
+  int checkpoints() const { return checkpoint_every == 0 ? 0 : (steps - 1) / checkpoint_every; }
 };
+inline constexpr int kMostCheckpoints = 16;
 
 // Steps that are recorded op by op, apart from those that are timed.
 struct ProfileSettings {
@@ -106,6 +112,9 @@ struct MemoryEstimate {
   }
 };
 MemoryEstimate estimate_memory(const Case& planned, const Mode& mode);
+
+// What a checkpoint of this case takes on the disk, all ranks together: weights and both moments, each once.
+int64_t checkpoint_bytes(const Case& planned);
 
 // That times are not those of hardware with this precision, in words; empty where they are.
 std::string emulation_note(const Case& planned);

@@ -92,7 +92,8 @@ Yaml evidence_yaml(const EvidenceSettings& evidence) {
                    {"other_allocation", flag(evidence.other_allocation)},
                    {"other_threads", flag(evidence.other_threads)},
                    {"other_ranks", flag(evidence.other_ranks)},
-                   {"controls", flag(evidence.controls)}});
+                   {"controls", flag(evidence.controls)},
+                   {"checkpoint_every", integer(evidence.checkpoint_every)}});
 }
 
 Yaml profile_yaml(const ProfileSettings& profile) {

@@ -40,6 +40,27 @@ void read_measure(MapReader& reader, MeasureSettings& measure) {
   }
 }
 
+// Of so many steps that not one is left, and of so few that the disk would fill, neither is what was meant.
+void check_checkpoints(const MapReader& keys, const EvidenceSettings& evidence) {
+  const int every = evidence.checkpoint_every;
+  if (every == 0) return;
+  if (every >= evidence.steps) {
+    throw keys.fault(
+        "checkpoint_every",
+        fmt::format(
+            "{} keeps no checkpoint of {} steps (evidence.steps); {}", every, evidence.steps,
+            evidence.steps == 1
+                ? "0 would be right"
+                : fmt::format("1 to {}, or 0 for none, would be right", evidence.steps - 1)));
+  }
+  if (evidence.checkpoints() <= kMostCheckpoints) return;
+  const int least = (evidence.steps - 1) / (kMostCheckpoints + 1) + 1;
+  throw keys.fault("checkpoint_every",
+                   fmt::format("{} would keep {} checkpoints of each arm, and {} are the most; {} "
+                               "or more would be right",
+                               every, evidence.checkpoints(), kMostCheckpoints, least));
+}
+
 void read_evidence(MapReader& reader, EvidenceSettings& evidence) {
   const Yaml* node = reader.find("evidence");
   if (node == nullptr) return;
@@ -52,7 +73,9 @@ void read_evidence(MapReader& reader, EvidenceSettings& evidence) {
   keys.flag("other_threads", evidence.other_threads);
   keys.flag("other_ranks", evidence.other_ranks);
   keys.flag("controls", evidence.controls);
+  keys.integer("checkpoint_every", evidence.checkpoint_every, {0, 1'000'000});
   keys.finish();
+  check_checkpoints(keys, evidence);
 }
 
 void read_profile(MapReader& reader, ProfileSettings& profile) {

@@ -63,6 +63,9 @@ class CheckpointSaver {
   std::unique_ptr<Pending> pending_;
 };
 
+// Reads all of it and holds every part against its fingerprint, as loading does, with no training step. Error{config} names file and tensor.
+void verify_checkpoint(const std::filesystem::path& checkpoint);
+
 // A seed that no run has: loading begins with a reset by it, so that what is left out is not right by chance.
 inline constexpr uint64_t kNoSeed = ~uint64_t{0};
 

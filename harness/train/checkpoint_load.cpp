@@ -189,6 +189,15 @@ void Loader::load(const std::set<std::string>& leave_out) {
 
 }  // namespace
 
+void verify_checkpoint(const std::filesystem::path& checkpoint) {
+  PartReader reader(checkpoint);
+  for (const SavedTensor& tensor : read_manifest(checkpoint).tensors) {
+    for (const SavedPart& part : tensor.parts) {
+      if (part.range.count > 0) reader.read(tensor, part);
+    }
+  }
+}
+
 void load_checkpoint(const std::filesystem::path& checkpoint, TrainStep& train,
                      const LoadSettings& settings) {
   Loader(checkpoint, train).load(settings.leave_out);

@@ -93,10 +93,15 @@ SavedTensor tensor_from(const json& value) {
   return tensor;
 }
 
+// A case's name may hold bytes that are no UTF-8.
+std::string text_of(const json& value, int indent) {
+  return value.dump(indent, ' ', false, json::error_handler_t::replace);
+}
+
 // Of the text with an empty check in it; keys of an object are sorted, so that the text is one.
 std::string check_of(json manifest) {
   manifest["check"] = "";
-  const std::string text = manifest.dump();
+  const std::string text = text_of(manifest, -1);
   return to_string(fingerprint(text.data(), text.size(), 1));
 }
 
@@ -195,7 +200,7 @@ std::string to_json(const CheckpointManifest& manifest) {
                 {"case", manifest.case_id}, {"layout", manifest.layout},   {"mesh", mesh},
                 {"files", files},           {"tensors", tensors}};
   value["check"] = check_of(value);
-  return value.dump(1) + '\n';
+  return text_of(value, 1) + '\n';
 }
 
 CheckpointManifest read_manifest(const std::filesystem::path& checkpoint) {

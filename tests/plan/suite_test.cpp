@@ -1,5 +1,6 @@
 #include "harness/plan/suite.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "harness/base/error.h"
@@ -8,6 +9,8 @@
 
 namespace dettax {
 namespace {
+
+using ::testing::HasSubstr;
 
 Suite load_text(const std::string& text, const std::vector<Override>& overrides = {}) {
   return load_suite(TemporaryFile("s.yaml", text).path(), overrides);
@@ -76,6 +79,40 @@ TEST(Suite, TheHashSeesEveryChange) {
     EXPECT_NE(load_text(kMatrix, {change}).hash, hash) << change.key;
   }
   EXPECT_EQ(load_text(kMatrix, {{"evidence.steps", "3"}}).hash, hash) << "the default, written out";
+}
+
+std::string fault_of(const std::vector<Override>& overrides) {
+  try {
+    load_text(kMatrix, overrides);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Suite, ChecksThatCheckpointsAreSomeAndNotTooMany) {
+  EXPECT_EQ(load_text(kMatrix).evidence.checkpoints(), 0);
+  const auto with = [](const char* steps, const char* every) {
+    return std::vector<Override>{{"evidence.steps", steps}, {"evidence.checkpoint_every", every}};
+  };
+  const Suite suite = load_text(kMatrix, with("100", "30"));
+  EXPECT_EQ(suite.evidence.checkpoints(), 3);
+  EXPECT_EQ(load_text(kMatrix, with("90", "30")).evidence.checkpoints(), 2) << "none at the end";
+  EXPECT_EQ(load_text(dump_suite(suite)).evidence.checkpoint_every, 30);
+  EXPECT_THAT(fault_of(with("3", "3")),
+              HasSubstr("checkpoint_every: 3 keeps no checkpoint of 3 steps (evidence.steps); 1 to "
+                        "2, or 0 for none, would be right"));
+  EXPECT_THAT(fault_of(with("1", "1")), HasSubstr("; 0 would be right"));
+  EXPECT_THAT(fault_of(with("1000", "50")), HasSubstr("would keep 19 checkpoints of each arm, and "
+                                                      "16 are the most; 59 or more would"));
+  EXPECT_EQ(load_text(kMatrix, with("1000", "59")).evidence.checkpoints(), 16);
+  EXPECT_NE(fault_of(with("1000", "58")), "");
+  EXPECT_NE(fault_of(with("100", "-1")), "");
+}
+
+TEST(Suite, ACheckpointIsWeightsAndBothMoments) {
+  const Case planned = load_text(kMatrix).cases[0];
+  EXPECT_EQ(checkpoint_bytes(planned), 12 * parameter_count(planned.model));
 }
 
 TEST(Suite, OverridesReachIntoTheFile) {

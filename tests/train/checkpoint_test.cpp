@@ -268,12 +268,15 @@ TEST(Case, Nan03DamageIsNamedAtLoadWithItsShard) {
   const MemoryFolder folder;
   const SavedRun saved = train_and_save(laid_out({.tp = 2}), deterministic(), 1, 0, folder.path());
   const fs::path shard = saved.checkpoint / saved_file_name(1);
+  EXPECT_NO_THROW(verify_checkpoint(saved.checkpoint));
   std::string bytes = bytes_of(shard);
   for (size_t i = 0; i < 64; ++i) bytes[bytes.size() - 100 - i] ^= 0x10;
   overwrite(shard, bytes);
   EXPECT_THAT(
       message_of([&] { resume(laid_out({.tp = 2}), deterministic(), saved.checkpoint, 0); }),
       AllOf(HasSubstr("rank_00001.safetensors"), HasSubstr("tensor "), HasSubstr("is damaged")));
+  EXPECT_THAT(message_of([&] { verify_checkpoint(saved.checkpoint); }),
+              AllOf(HasSubstr("rank_00001.safetensors"), HasSubstr("is damaged")));
 }
 
 // Whatever is done to a file: the bits that were saved, or a refusal.
