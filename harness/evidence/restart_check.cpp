@@ -225,6 +225,8 @@ void write_restart(std::ostream& out, const RestartVerdict& verdict) {
   for (const RestartItem& item : verdict.items) {
     if (!item.same) out << fmt::format("  did not: {}: {}\n", item.item, item.words);
   }
+  for (const std::string& fault : verdict.faults)
+    out << "  the case injects what makes steps differ: " << fault << '\n';
   if (!verdict.before.equal)
     out << "  differs already before the save, so that it is not the restart: "
         << verdict.before.description << '\n';
@@ -252,14 +254,16 @@ std::string restart_json(const std::vector<RestartVerdict>& verdicts, ExitCode c
                 {"items", items},
                 {"before", comparison_json(verdict.before)},
                 {"after", comparison_json(verdict.after)},
-                {"replayed", verdict.replayed}};
+                {"replayed", verdict.replayed},
+                {"faults", verdict.faults}};
     if (!verdict.skipped.empty()) one["skipped"] = verdict.skipped;
     if (!verdict.error.empty()) one["error"] = verdict.error;
     restarts.push_back(std::move(one));
   }
   const json whole = {
       {"schema_version", 1}, {"exit_code", static_cast<int>(code)}, {"restarts", restarts}};
-  return whole.dump(2) + '\n';
+  // Names and what an operating system says may hold bytes that are no UTF-8.
+  return whole.dump(2, ' ', false, json::error_handler_t::replace) + '\n';
 }
 
 }  // namespace dettax

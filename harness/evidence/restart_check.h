@@ -35,6 +35,8 @@ struct RestartVerdict {
   LedgerComparison after;   // the run that went on, against the straight one, from there
   std::string
       replayed;  // "the tokens are those of step 0": what went in at the first difference went in before
+  std::vector<std::string>
+      faults;  // that the case injects and by which a difference in steps is as it should be
   std::string skipped;  // why it could not be tried, else empty
   std::string error;    // what ended it, else empty
 

@@ -91,6 +91,12 @@ bool strikes_arm(const Injection& fault, const ArmSpec& spec) {
          (spec.arm != "control" && fault.arm == spec.mode.name);
 }
 
+bool changes_bits(const Injection& fault, const ArmSpec& spec) {
+  const bool elsewhere = spec.placement != RankPlacement::planned;
+  if (fault.kind == kReorderElsewhere && !elsewhere) return false;
+  return strikes_arm(fault, spec) && (fault.kind == kReorder || reorders_collectives(fault));
+}
+
 FaultInjector::FaultInjector(const ArmSpec& spec, int rank, Device& device, uint64_t group_seed)
     : device_(device), random_(std::random_device{}()), group_random_(group_seed) {
   for (const Injection& injection : spec.planned.injections) {

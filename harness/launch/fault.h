@@ -17,6 +17,9 @@ namespace dettax {
 // Whether the fault is one of this arm. The fast mode's name means the fast arm alone, not control.
 bool strikes_arm(const Injection& fault, const ArmSpec& spec);
 
+// Whether the fault makes the ledgers of this arm differ from run to run.
+bool changes_bits(const Injection& fault, const ArmSpec& spec);
+
 // Strikes one rank of one arm with the faults a case injects, from inside the step (TrainStep::inject). Attached only for the steps that a
 // fault names, so that all other steps run as they always do.
 class FaultInjector : public StepObserver {

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "harness/base/error.h"
+#include "harness/launch/fault.h"
 #include "harness/train/checkpoint.h"
 #include "harness/train/checkpoint_manifest.h"
 #include "harness/train/checkpoint_names.h"
@@ -39,6 +40,22 @@ StateTables decoded(const std::vector<std::string>& tables) {
   StateTables states;
   for (const std::string& table : tables) states.push_back(decode_states(table));
   return states;
+}
+
+// Faults that make every run another, from their step on, and which of them may have made this difference.
+std::vector<std::string> explaining(const ArmSpec& spec, const RestartVerdict& verdict) {
+  std::vector<std::string> words;
+  for (const Injection& fault : spec.planned.injections) {
+    const auto follows = [&](const LedgerComparison& found) {
+      return found.comparable && !found.equal && found.first && found.first->step >= fault.step;
+    };
+    if (!changes_bits(fault, spec) || !(follows(verdict.before) || follows(verdict.after)))
+      continue;
+    words.push_back(
+        fmt::format("{}{}{} from step {} on", fault.kind, fault.op.empty() ? "" : " of " + fault.op,
+                    fault.tensor.empty() ? "" : ", tensor " + fault.tensor, fault.step));
+  }
+  return words;
 }
 
 }  // namespace
@@ -77,6 +94,7 @@ RestartVerdict run_restart_check(const ArmSpec& spec, Launcher& launcher,
                               decoded(states.fresh));
   for (RestartItem& item : verdict.items)
     item.left_out = std::ranges::find(settings.leave_out, item.item) != settings.leave_out.end();
+  verdict.faults = explaining(spec, verdict);
   return verdict;
 }
 

@@ -58,6 +58,32 @@ TEST_F(RestartCheckCommand, KeepsTheVerdictsBesideACaseThatFails) {
   EXPECT_EQ(json["restarts"][1]["exit_code"], 0);
 }
 
+TEST_F(RestartCheckCommand, NamesTheInjectedFaultThatExplainsTheDifference) {
+  const std::string fault =
+      "{kind: reorder, step: 1, op: backward/layer1/attention, tensor: dq, arm: ";
+  write("  - {label: struck, injections: [" + fault +
+        "deterministic}]}\n  - {label: spared, "
+        "injections: [" +
+        fault + "fast}]}\n");
+  const Outcome outcome = check("--json out.json");
+  EXPECT_EQ(outcome.exit_code, 5) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("the case injects what makes steps differ: reorder of "
+                                     "backward/layer1/attention, tensor dq from step 1 on"));
+  const auto json = nlohmann::json::parse(read_text(folder_.path() / "out.json"));
+  EXPECT_EQ(json["restarts"][0]["faults"].size(), 1U);
+  EXPECT_EQ(json["restarts"][1]["exit_code"], 0);
+  EXPECT_TRUE(json["restarts"][1]["faults"].empty());
+}
+
+TEST_F(RestartCheckCommand, WorksInFoldersWhoseNamesAreNoUtf8) {
+  write("  - {}\n");
+  const fs::path temporary = folder_.path() / "t\xe9mp";
+  fs::create_directory(temporary);
+  const TemporaryFolders here(temporary);
+  const Outcome outcome = check("--json out.json");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+}
+
 TEST_F(RestartCheckCommand, ReplacesInItsFolderOnlyWhatItWrote) {
   write("  - {label: one}\n");
   ASSERT_EQ(check("--output-dir kept").exit_code, 0);

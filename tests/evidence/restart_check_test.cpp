@@ -250,5 +250,14 @@ TEST(Case, Restart05TheScalingHistoryIsMissedAndNothingElse) {
               HasSubstr("layer0/qkv"));  // the first that reads a scaled operand
 }
 
+TEST(RestartCheck, TellsInJsonWhatIsNoUtf8) {
+  RestartVerdict verdict;
+  verdict.case_id = "caf\xe9";
+  verdict.error = "k\xe9pt/resumed.log: Is a directory";
+  const std::string json = restart_json({verdict}, ExitCode::infrastructure);
+  EXPECT_THAT(json, HasSubstr("pt/resumed.log: Is a directory"));
+  EXPECT_THAT(json, Not(HasSubstr("\xe9")));
+}
+
 }  // namespace
 }  // namespace dettax
