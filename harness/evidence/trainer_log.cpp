@@ -213,8 +213,9 @@ std::string warning_words(const UnprotectedOp& op, int64_t steps) {
 std::vector<int64_t> distances_to_nan(const std::vector<LoggedLoad>& loads) {
   std::vector<int64_t> distances;
   for (auto one = loads.rbegin(); one != loads.rend(); ++one) {
-    if (one->step != loads.back().step || !one->nan_step) break;
-    distances.push_back(*one->nan_step - one->step);
+    const std::optional<int64_t> nan_step = one->nan_step;
+    if (one->step != loads.back().step || !nan_step) break;
+    distances.push_back(*nan_step - one->step);
   }
   return distances;
 }

@@ -41,7 +41,7 @@ class Budget {
 
  private:
   double left() const {
-    return *seconds_ - std::chrono::duration<double>(Clock::now() - start_).count();
+    return seconds_.value_or(0) - std::chrono::duration<double>(Clock::now() - start_).count();
   }
   std::optional<double> seconds_;
   Clock::time_point start_ = Clock::now();
@@ -63,6 +63,20 @@ Record out_of_budget(const Case& planned, const Suite& suite, const RunFolder& f
   return record;
 }
 
+std::function<void(const CaseProgress&)> tells_progress(const RunSuiteSettings& settings,
+                                                        size_t done, size_t total) {
+  return [&settings, done, total](const CaseProgress& progress) {
+    if (settings.on_progress) settings.on_progress(done, total, progress);
+  };
+}
+
+std::function<void(const std::string&)> journals_not_saved(RunFolder& folder,
+                                                           const std::string& case_id) {
+  return [&folder, case_id](const std::string& words) {
+    folder.journal(kNotSavedEvent, case_id, words);
+  };
+}
+
 }  // namespace
 
 SuiteRun run_suite(const Suite& suite, RunFolder& folder, Launcher& launcher,
@@ -82,16 +96,13 @@ SuiteRun run_suite(const Suite& suite, RunFolder& folder, Launcher& launcher,
         Suite paced = suite;
         paced.measure.budget_seconds =
             budget.measuring_seconds(suite.measure.budget_seconds, total - i);
-        const CaseContext context{
-            paced,
-            launcher,
-            folder.path(),
-            folder.run_id(),
-            [&](const CaseProgress& progress) {
-              if (settings.on_progress) settings.on_progress(i, total, progress);
-            },
-            settings.interrupted,
-            [&](const std::string& words) { folder.journal(kNotSavedEvent, id, words); }};
+        const CaseContext context{paced,
+                                  launcher,
+                                  folder.path(),
+                                  folder.run_id(),
+                                  tells_progress(settings, i, total),
+                                  settings.interrupted,
+                                  journals_not_saved(folder, id)};
         folder.journal(kStartedEvent, id);
         try {
           record = run_case(planned, context);
