@@ -410,14 +410,14 @@ Reply RequestHandler::Worker::handle(const request::FindNonFinite& find) {
       "0 of 1 replays reproduced it: intermittent (a race, stale memory or the hardware)";
   std::pair<int64_t, int64_t> earliest{find.step + 1, 0};
   for (size_t rank = 0; rank < found.size(); ++rank) {
-    if (!found[rank]) continue;
-    const NonFiniteFinding& finding = *found[rank];
-    const std::pair place{finding.step, finding.op_index};
+    const std::optional<NonFiniteFinding>& finding = found[rank];
+    if (!finding) continue;
+    const std::pair place{finding->step, finding->op_index};
     if (place >= earliest) continue;
     earliest = place;
-    reply.message = describe(finding, pool_->first_rank() + static_cast<int>(rank));
-    reply.found_step = finding.step;
-    reply.found_op = finding.op_index;
+    reply.message = describe(*finding, pool_->first_rank() + static_cast<int>(rank));
+    reply.found_step = finding->step;
+    reply.found_op = finding->op_index;
   }
   return reply;
 }
