@@ -3,6 +3,10 @@
 #   -DCMAKE_CUDA_ARCHITECTURES="80-real;90-real;100"       (the last one also as PTX, for what comes after)
 set(DETTAX_CUDA AUTO CACHE STRING "build libdettax_cuda.so: AUTO, ON or OFF")
 set(dettax_has_cuda OFF)
+# What the CUDA part needs of the modules below is compiled again: those are no position-independent code.
+set(DETTAX_CUDA_SHARED_SOURCES ${PROJECT_SOURCE_DIR}/harness/base/random.cpp ${PROJECT_SOURCE_DIR}/harness/device/number_format.cpp
+    ${PROJECT_SOURCE_DIR}/harness/device/op_contracts.cpp ${PROJECT_SOURCE_DIR}/harness/device/fused_loss_chunks.cpp
+    ${PROJECT_SOURCE_DIR}/harness/device/cpu/jitter.cpp ${PROJECT_SOURCE_DIR}/harness/device/cpu/quantize_scales.cpp)
 # Device code cannot be instrumented, and a plug-in of which only half is would be none.
 if(DETTAX_CUDA AND NOT DETTAX_SANITIZE AND NOT CMAKE_CXX_FLAGS MATCHES "--coverage")
   include(CheckLanguage)
@@ -31,10 +35,9 @@ endforeach()
 if(NOT DEFINED CMAKE_CUDA_COMPILER_LAUNCHER)
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
 endif()
-file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/harness/device/cuda/*.cu)
-# What kernels need of the modules below is compiled again: those are no position-independent code.
-add_library(dettax_cuda_plugin MODULE ${cuda_sources} harness/base/random.cpp harness/device/number_format.cpp
-            harness/device/op_contracts.cpp harness/device/cpu/quantize_scales.cpp)
+file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/harness/device/cuda/*.cu
+     ${PROJECT_SOURCE_DIR}/harness/device/cuda/runtime/*.cpp)
+add_library(dettax_cuda_plugin MODULE ${cuda_sources} ${DETTAX_CUDA_SHARED_SOURCES})
 string(REPLACE ";" ", sm_" cuda_architectures "${CMAKE_CUDA_ARCHITECTURES}")
 target_compile_definitions(dettax_cuda_plugin PRIVATE DETTAX_VERSION="${PROJECT_VERSION}"
   DETTAX_CUDA_MADE_FOR="CUDA ${CMAKE_CUDA_COMPILER_VERSION}, sm_${cuda_architectures}")
@@ -42,6 +45,9 @@ target_compile_definitions(dettax_cuda_plugin PRIVATE DETTAX_VERSION="${PROJECT_
 target_compile_options(dettax_cuda_plugin PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>
   $<$<COMPILE_LANGUAGE:CUDA>:-fmad=false --expt-relaxed-constexpr -Xcompiler=-ffp-contract=off>)
 target_include_directories(dettax_cuda_plugin PRIVATE ${PROJECT_SOURCE_DIR})
+# cuBLASLt is shared: it is large, and its user's to choose; doctor says so where the loader does not find it.
+find_package(CUDAToolkit REQUIRED)
+target_link_libraries(dettax_cuda_plugin PRIVATE CUDA::cudart_static CUDA::cublasLt)
 set_target_properties(dettax_cuda_plugin PROPERTIES OUTPUT_NAME dettax_cuda CUDA_RUNTIME_LIBRARY Static
   CXX_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden POSITION_INDEPENDENT_CODE ON COMPILE_WARNING_AS_ERROR OFF
   LINK_FLAGS "-Wl,--exclude-libs,ALL -Wl,--no-undefined" LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})

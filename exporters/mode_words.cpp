@@ -31,6 +31,11 @@ std::string fill_words(const Record& record, const Contrast& contrast) {
   if (arm == nullptr || arm->fills_per_step.count == 0) return "";
   const Fills& fills = arm->fills_per_step;
   const Estimate& change = contrast.seconds_per_step;
+  // The host's clock sees what fills take only where the host does them.
+  if (record.planned.backend != Backend::cpu) {
+    return fmt::format("; {} fills {} buffers a step, {}", arm->arm, fills.count,
+                       format_bytes(static_cast<double>(fills.bytes)));
+  }
   const double own = here ? fills.seconds : -fills.seconds;
   const bool inside = change.low <= own && own <= change.high;
   return fmt::format("; {} fills {} buffers a step, {}, in {}, which is {} that interval", arm->arm,

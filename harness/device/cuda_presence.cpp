@@ -99,24 +99,43 @@ std::string describe(const DriverAnswer& driver, const std::string& management) 
          (management.empty() ? ", without NVML" : " (" + management + ")");
 }
 
-// Adds to what was found; returns what is missing.
-std::string ask_plugin(const std::string& path, std::string& found) {
+// The plug-in, or why there is none.
+struct LoadedPlugin {
+  const CudaPlugin* plugin = nullptr;
+  std::string missing;
+};
+
+std::string why_not_loaded(const std::string& error) {
+  const bool products = error.find("libcublas") != std::string::npos;
+  return "the CUDA part cannot be loaded: " + error +
+         (products ? "; install cuBLAS of that version, or name its folder in LD_LIBRARY_PATH"
+                   : "");
+}
+
+LoadedPlugin load_plugin(const std::string& path) {
   std::error_code ignored;
   if (path.empty() || !std::filesystem::exists(path, ignored)) {
-    return std::string("this build has no CUDA part: there is no ") + kPluginName +
-           " beside the program; build where nvcc is";
+    return {nullptr, std::string("this build has no CUDA part: there is no ") + kPluginName +
+                         " beside the program; build where nvcc is"};
   }
   const DynamicLibrary library(path);
-  if (!library) return "the CUDA part cannot be loaded: " + library.error();
+  if (!library) return {nullptr, why_not_loaded(library.error())};
   auto* entry = library.function<CudaPluginEntry>(kCudaPluginEntry);
-  if (entry == nullptr) return path + " is no CUDA part of dettax";
-  const CudaPlugin& plugin = *entry();
-  if (plugin.version != kCudaPluginVersion || std::string_view(plugin.build) != DETTAX_VERSION) {
-    return path + " is of another build of dettax; build and install both together";
+  if (entry == nullptr) return {nullptr, path + " is no CUDA part of dettax"};
+  const CudaPlugin* plugin = entry();
+  if (plugin->version != kCudaPluginVersion || std::string_view(plugin->build) != DETTAX_VERSION) {
+    return {nullptr, path + " is of another build of dettax; build and install both together"};
   }
-  found += std::string("; CUDA part made for ") + plugin.made_for;
+  return {plugin, {}};
+}
+
+// Adds to what was found; returns what is missing.
+std::string ask_plugin(const std::string& path, std::string& found) {
+  const LoadedPlugin loaded = load_plugin(path);
+  if (loaded.plugin == nullptr) return loaded.missing;
+  found += std::string("; CUDA part made for ") + loaded.plugin->made_for;
   std::array<char, 512> sentence{};
-  plugin.write_fault(sentence.data(), sentence.size());
+  loaded.plugin->write_fault(sentence.data(), sentence.size());
   return sentence.data();
 }
 
@@ -144,6 +163,13 @@ CudaPresence find_cuda(const CudaLibraries& libraries) {
   presence.found = describe(driver, ask_management(libraries.management));
   presence.missing = ask_plugin(libraries.plugin, presence.found);
   return presence;
+}
+
+std::unique_ptr<Device> load_cuda_device(int ordinal, const CudaLibraries& libraries) {
+  const LoadedPlugin loaded = load_plugin(libraries.plugin);
+  if (loaded.plugin == nullptr)
+    throw Error(ErrorKind::infrastructure, "backend cuda: " + loaded.missing);
+  return loaded.plugin->make_device(ordinal);
 }
 
 }  // namespace dettax

@@ -2,7 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
+
+#include "harness/device/device.h"
 
 namespace dettax {
 
@@ -17,8 +20,10 @@ struct CudaPlugin {
   const char* made_for;  // "CUDA 13.0, sm_90"
   // Writes a sentence about what keeps this process from using the devices, cut to `size`; an empty one if nothing does.
   void (*write_fault)(char* sentence, size_t size);
+  // The device of that number among those the process may use. Throws Error.
+  std::unique_ptr<Device> (*make_device)(int ordinal);
 };
-inline constexpr uint32_t kCudaPluginVersion = 1;
+inline constexpr uint32_t kCudaPluginVersion = 2;
 using CudaPluginEntry = const CudaPlugin*();
 inline constexpr const char* kCudaPluginEntry = "dettax_cuda_plugin";
 
@@ -40,5 +45,9 @@ struct CudaPresence {
 
 // Asks the driver, then the plug-in; opens the latter only if the former has a device. Never throws for what is not there.
 CudaPresence find_cuda(const CudaLibraries& libraries = CudaLibraries::of_this_program());
+
+// A device from the plug-in, which stays loaded until the process ends. Throws Error{infrastructure} where there is none.
+std::unique_ptr<Device> load_cuda_device(
+    int ordinal, const CudaLibraries& libraries = CudaLibraries::of_this_program());
 
 }  // namespace dettax

@@ -81,6 +81,8 @@ class Device {
   // their bits.
   virtual void set_jitter(uint64_t seed) = 0;
   virtual std::string description() const = 0;
+  // Whether products round what they read to that format by themselves, where a call says so; else they are given rounded numbers.
+  virtual bool rounds_operands(NumberFormat /*format*/) const { return false; }
 };
 
 // A CPU device with `threads` compute threads (the calling thread is one of them). `spin` lets idle threads poll for a moment before

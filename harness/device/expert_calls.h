@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "harness/device/number_format.h"
 #include "harness/device/sum_order.h"
 #include "harness/device/tensor.h"
 #include "harness/device/token_places.h"
@@ -87,16 +88,21 @@ struct UnpermuteRowsBackward {
 struct ExpertLinearForward {
   Tensor y, x, w, segments;
   bool dynamic_schedule = false;
+  NumberFormat operands = NumberFormat::f32;
+  Order order = Order::invariant;
 };
 struct ExpertLinearBackwardInput {
   Tensor dx, dy, w, segments;
   bool dynamic_schedule = false;
+  NumberFormat operands = NumberFormat::f32;
+  Order order = Order::invariant;
 };
 // The samples of `segments` are those of Order::invariant.
 struct ExpertLinearBackwardWeight {
   Tensor dw, dy, x, segments;
   bool accumulate = true;
   SumOrder sum;
+  NumberFormat operands = NumberFormat::f32;
 };
 
 }  // namespace dettax

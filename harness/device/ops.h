@@ -25,6 +25,9 @@ namespace dettax {
 // Gradients are accumulated: with `accumulate` the result is old + whole sum of this call, the sum being complete before it is added
 // under Order::invariant; without it the old content is not read.
 
+// Products of matrices (also those of experts) say two things that a CPU, whose products have one order, passes over. `operands`: the
+// format they may round what they read to; f32: none. `order`: what a library may choose the order of a result's sum by: arrival
+// anything, ordered the shapes of the call, invariant only what does not change with the number of rows.
 enum class Epilogue { none, bias, bias_gelu, bias_residual, residual };
 
 // y[M,N] = x[M,K] * w[N,K]^T, then the epilogue: + bias[N]; gelu (tanh form) of that, the value before it kept in pre_activation[M,N];
@@ -33,6 +36,8 @@ struct LinearForward {
   Tensor y, x, w, bias, residual, pre_activation;
   Epilogue epilogue = Epilogue::none;
   bool dynamic_schedule = false;
+  NumberFormat operands = NumberFormat::f32;
+  Order order = Order::invariant;
 };
 
 // dx[M,K] (+)= dy[M,N] * w[N,K]. If gelu_pre_activation is given: dx is further multiplied by gelu'(gelu_pre_activation[M,K]).
@@ -40,6 +45,8 @@ struct LinearBackwardInput {
   Tensor dx, dy, w, gelu_pre_activation;
   bool accumulate = false;
   bool dynamic_schedule = false;
+  NumberFormat operands = NumberFormat::f32;
+  Order order = Order::invariant;
 };
 
 // dw[N,K] (+)= dy[M,N]^T * x[M,K];  dbias[N] (+)= column sums of dy, if given.
@@ -48,6 +55,7 @@ struct LinearBackwardWeight {
   bool accumulate = true;
   int64_t samples = 1;
   SumOrder sum;
+  NumberFormat operands = NumberFormat::f32;
 };
 
 // y[M,N] += bias[N] (if given) + residual[M,N] (if given): what a LinearForward's epilogue does where ranks' results have to be added

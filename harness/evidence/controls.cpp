@@ -9,10 +9,14 @@
 namespace dettax {
 namespace {
 
+// Then nothing arrives out of turn. A device has threads of its own.
+bool one_thread(const Case& planned) {
+  return planned.backend == Backend::cpu && planned.topology.threads_per_rank == 1;
+}
+
 std::optional<std::string> why_no_schedule(const Case& planned, const Mode& mode) {
   if (!schedule_reaches_a_sum(mode.knobs)) return "no sum depends on who computes what";
-  const bool one_thread = planned.topology.threads_per_rank == 1;
-  if (one_thread && mode.knobs.gemm != Order::ordered) return "one compute thread a rank";
+  if (one_thread(planned) && mode.knobs.gemm != Order::ordered) return "one compute thread a rank";
   return std::nullopt;
 }
 
@@ -53,7 +57,7 @@ std::optional<std::string> why_not_shown(const Case& planned, const Mode& mode, 
     return fmt::format("{} has it {}", mode.name, info.values.front());
   if (knob == Knob::collectives) return why_no_collective(planned);
   if (knob == Knob::schedule) return why_no_schedule(planned, mode);
-  if (planned.topology.threads_per_rank == 1) return "one compute thread a rank";
+  if (one_thread(planned)) return "one compute thread a rank";
   if (knob == Knob::embedding && mode.knobs.generic_index_ops)
     return "generic index operations have one order";
   return std::nullopt;

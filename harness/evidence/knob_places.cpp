@@ -56,15 +56,21 @@ constexpr std::array kPlaces{
     Place{Knob::fused_loss, "", "head_loss"},
 };
 
+constexpr std::array<std::string_view, 8> kProducts{
+    "qkv", "projection", "mlp_up", "mlp_down", "router", "expert_up", "expert_down", "head"};
+
 }  // namespace
 
-bool acts_at(Knob knob, std::string_view path) {
+bool acts_at(Knob knob, std::string_view path, Backend backend) {
   if (knob == Knob::schedule)
     return std::ranges::any_of(scheduled_knobs(),
-                               [&](Knob reached) { return acts_at(reached, path); });
+                               [&](Knob reached) { return acts_at(reached, path, backend); });
   path = without_micro_batch(path);
   const std::string_view phase = path.substr(0, path.find('/'));
   const std::string_view op = path.substr(path.rfind('/') + 1);
+  if (backend == Backend::cuda && knob == Knob::gemm &&
+      std::ranges::find(kProducts, op) != kProducts.end())
+    return true;
   return std::any_of(kPlaces.begin(), kPlaces.end(), [&](const Place& place) {
     return place.knob == knob && place.op == op && (place.phase.empty() || place.phase == phase);
   });

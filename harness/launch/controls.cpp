@@ -85,7 +85,7 @@ void ControlRuns::run_knob(ArmGroup& group, KnobControl& row, double cap_seconds
     ++row.runs;
     if (!comparison.first) continue;
     row.first_op = comparison.first->path;
-    const bool here = acts_at(knob, row.first_op);
+    const bool here = acts_at(knob, row.first_op, spec_.planned.backend);
     row.status = here ? ControlStatus::caught : ControlStatus::misplaced;
     if (!here) row.reason = fmt::format("first difference at {}", row.first_op);
     return;

@@ -48,6 +48,14 @@ std::optional<std::string> missing_backend(const Case& planned) {
   return fmt::format("backend cuda is not available: {}; use backend: cpu", missing);
 }
 
+// Ops are timed by the host, which on a device only issues them.
+std::optional<std::string> missing_profiler(const Case& planned, const Suite& suite) {
+  if (planned.backend != Backend::cuda || (!suite.profile.arms && !suite.profile.ablate))
+    return std::nullopt;
+  return std::string("profile.") + (suite.profile.arms ? "arms" : "ablate") +
+         ": backend cuda has no profiler yet; leave it out";
+}
+
 }  // namespace
 
 int64_t available_memory_bytes() {
@@ -70,12 +78,14 @@ int64_t case_memory_bytes(const Case& planned, const Suite& suite) {
 std::optional<std::string> case_refusal(const Case& planned, const Suite& suite,
                                         int64_t available_bytes) {
   if (auto reason = missing_backend(planned)) return reason;
+  if (auto reason = missing_profiler(planned, suite)) return reason;
   const Case placed = on_its_node(planned, suite);
   if (auto reason = crowding(placed, available_cores())) return reason;
   if (auto reason = refusal(placed, suite.fast, available_bytes)) return reason;
   for (const Mode& mode : suite.modes) {
     if (auto reason = refusal(placed, mode, available_bytes)) return reason;
   }
+  if (planned.backend != Backend::cpu) return std::nullopt;
   const int64_t needed = case_memory_bytes(planned, suite);
   if (needed <= available_bytes) return std::nullopt;
   return fmt::format(

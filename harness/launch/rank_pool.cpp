@@ -17,6 +17,8 @@
 #include <sched.h>
 #include <sys/prctl.h>
 
+#include "harness/device/cuda_presence.h"
+
 namespace dettax {
 namespace {
 
@@ -140,6 +142,13 @@ std::vector<std::vector<int>> cores_of_ranks(const PoolSettings& settings, RankP
   return cores;
 }
 
+// Of the rank of that number in this process.
+std::unique_ptr<Device> make_device(const Case& planned, size_t index, bool spin,
+                                    const std::vector<int>& cores) {
+  if (planned.backend == Backend::cuda) return load_cuda_device(static_cast<int>(index));
+  return make_cpu_device(planned.topology.threads_per_rank, spin, cores);
+}
+
 std::vector<std::unique_ptr<Communicator>> connect_ranks(const PoolSettings& settings,
                                                          const Topology& topology,
                                                          RankPlacement placement, int ranks,
@@ -186,7 +195,7 @@ RankPool::RankPool(const ArmSpec& spec, StatusPage& page, const PoolSettings& se
       // All ranks alike, also those that are processes.
       uint64_t common_seed = group_seed;
       context.communicator->broadcast(&common_seed, sizeof common_seed, 0);
-      context.device = make_cpu_device(threads, state_->spin, own);
+      context.device = make_device(spec.planned, context.index, state_->spin, own);
       context.train = std::make_unique<TrainStep>(spec.planned, spec.mode, *context.device,
                                                   *context.communicator);
       context.visible = context.train.get();

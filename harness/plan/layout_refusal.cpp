@@ -56,6 +56,10 @@ Reason uneven_experts(const Case& planned) {
 }  // namespace
 
 std::optional<std::string> layout_refusal(const Case& planned) {
+  if (planned.backend == Backend::cuda && planned.layout.ranks() > 1) {
+    return fmt::format("layout {} has {} ranks; backend cuda has one yet, without NCCL",
+                       to_string(planned.layout), planned.layout.ranks());
+  }
   if (Reason reason = uneven_tensor(planned)) return reason;
   if (Reason reason = uneven_pipeline(planned)) return reason;
   // Each rank has two pieces of every sequence, one from each end, so that causal work is even.

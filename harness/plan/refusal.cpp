@@ -19,9 +19,6 @@ std::string words_of(const std::vector<Precision>& precisions) {
 }
 
 Reason unsupported_part(const Case& planned) {
-  if (planned.backend == Backend::cuda) {
-    return "backend cuda is not available: this build has no CUDA backend; use backend: cpu";
-  }
   const auto usable = usable_precisions(planned.backend);
   if (std::find(usable.begin(), usable.end(), planned.precision) == usable.end()) {
     return fmt::format("precision {} is not available on the {} backend yet; use {}",
@@ -108,6 +105,7 @@ Reason not_invariant(const Case& planned, const Mode& mode) {
 }
 
 Reason too_large(const Case& planned, const Mode& mode, int64_t available_bytes) {
+  if (planned.backend != Backend::cpu) return std::nullopt;  // a device says so itself
   const int64_t needed = estimate_memory(planned, mode).total();
   if (needed <= available_bytes) return std::nullopt;
   return fmt::format("needs about {} of memory, {} are available",
@@ -124,7 +122,7 @@ std::string emulation_note(const Case& planned) {
 }
 
 std::vector<Precision> usable_precisions(Backend backend) {
-  if (backend != Backend::cpu) return {};
+  if (backend == Backend::cuda) return {Precision::fp32, Precision::tf32};
   return {Precision::fp32,   Precision::tf32,   Precision::bf16,   Precision::fp16,
           Precision::fp8_cs, Precision::fp8_ds, Precision::fp8_mx, Precision::nvfp4};
 }

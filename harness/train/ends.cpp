@@ -22,6 +22,7 @@ void separate_loss(StepContext& c) {
   head.x = gather_rows(c, "x", b.final_norm);
   head.w = c.head_operand();
   head.dynamic_schedule = c.knobs.dynamic_schedule;
+  head.order = c.knobs.gemm;
   c.fresh(b.logits);
   c.begin(Op::head);
   c.ops.linear_forward(head);
@@ -71,8 +72,14 @@ void head_linear_backward(StepContext& c) {
   const Tensor partial = partial_gradient(c, b.d_norm);
   c.fresh(partial);
   c.begin(Op::head);
-  c.ops.linear_backward_input(
-      {partial, b.logits, c.head_operand(), {}, false, c.knobs.dynamic_schedule});
+  c.ops.linear_backward_input({partial,
+                               b.logits,
+                               c.head_operand(),
+                               {},
+                               false,
+                               c.knobs.dynamic_schedule,
+                               NumberFormat::f32,
+                               c.knobs.gemm});
   c.output("dx", partial);
   RowExchange dx = start_adding(c, "dx", partial, b.d_norm);
   finish(c, x);

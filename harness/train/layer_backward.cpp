@@ -21,8 +21,8 @@ void input_gradient(StepContext& c, const LinearParameters& p, const LinearGradi
   c.begin(g.input_op);
   const Tensor dy = c.operand(Operand::gradient, g.input_op, g.dy, SumOver::columns);
   const Tensor w = c.operand(Operand::weight, g.input_op, c.value(p.weight), SumOver::rows);
-  c.ops.linear_backward_input(
-      {g.dx, dy, w, g.gelu_pre_activation, false, c.knobs.dynamic_schedule});
+  c.ops.linear_backward_input({g.dx, dy, w, g.gelu_pre_activation, false, c.knobs.dynamic_schedule,
+                               c.operands.format_in_product(), c.knobs.gemm});
   c.output("dx", g.dx);
 }
 
@@ -36,6 +36,7 @@ void weight_gradient(StepContext& c, const LinearParameters& p, const LinearGrad
   call.accumulate = c.accumulate;
   call.samples = c.samples;
   call.sum = c.sum(c.knobs.gemm);
+  call.operands = c.operands.format_in_product();
   c.ops.linear_backward_weight(call);
   c.show_gradient(p.weight);
   c.show_gradient(p.bias);

@@ -16,6 +16,8 @@ void linear(StepContext& c, Op op, const LinearParameters& p, LinearForward call
   c.begin(op);
   call.x = c.operand(Operand::input, op, call.x, SumOver::columns);
   call.w = c.operand(Operand::weight, op, c.value(p.weight), SumOver::columns);
+  call.operands = c.operands.format_in_product();
+  call.order = c.knobs.gemm;
   c.ops.linear_forward(call);
   c.output("pre_activation", call.pre_activation);
   c.output("y", call.y);

@@ -56,6 +56,7 @@ void route(StepContext& c, const ExpertActivations& e, const Tensor& x) {
   logits.x = x;
   logits.w = c.value(parameters(c).router);
   logits.dynamic_schedule = c.knobs.dynamic_schedule;
+  logits.order = c.knobs.gemm;
   c.fresh(logits.y);
   c.fresh(e.probabilities);
   c.fresh(e.weights);
@@ -109,6 +110,8 @@ void expert_linear(StepContext& c, Op op, int weight, const ExpertActivations& e
   call.y = y;
   call.segments = e.segments;
   call.dynamic_schedule = c.knobs.dynamic_schedule;
+  call.operands = c.operands.format_in_product();
+  call.order = c.knobs.gemm;
   c.ops.expert_linear_forward(call);
   output_rows(c, "y", y);
 }
@@ -159,6 +162,7 @@ void expert_linear_backward(StepContext& c, const ExpertActivations& e, const Ex
   weight.segments = e.segments;
   weight.accumulate = c.accumulate;
   weight.sum = c.sum(c.knobs.gemm);
+  weight.operands = c.operands.format_in_product();
   c.ops.expert_linear_backward_weight(weight);
   c.show_gradient(g.weight);
   c.fresh(g.dx);
@@ -169,6 +173,8 @@ void expert_linear_backward(StepContext& c, const ExpertActivations& e, const Ex
   input.w = c.operand(Operand::weight, g.input_op, c.value(g.weight), SumOver::rows);
   input.segments = e.segments;
   input.dynamic_schedule = c.knobs.dynamic_schedule;
+  input.operands = c.operands.format_in_product();
+  input.order = c.knobs.gemm;
   c.ops.expert_linear_backward_input(input);
   output_rows(c, "dx", g.dx);
 }
@@ -196,8 +202,14 @@ void router_backward(StepContext& c, const ExpertActivations& e, const Tensor& d
   c.show("dlogits", s.logits);
   // Every tensor rank has all of it, and dx is a part of a sum over them.
   if (c.mesh.position().tp == 0) {
-    c.ops.linear_backward_input(
-        {dx, s.logits, c.value(router), {}, true, c.knobs.dynamic_schedule});
+    c.ops.linear_backward_input({dx,
+                                 s.logits,
+                                 c.value(router),
+                                 {},
+                                 true,
+                                 c.knobs.dynamic_schedule,
+                                 NumberFormat::f32,
+                                 c.knobs.gemm});
     c.output("dx", dx);
   }
   const Tensor x = gather_rows(c, "x", activations(c).norm2);

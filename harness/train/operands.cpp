@@ -8,7 +8,7 @@ namespace dettax {
 Operands::Operands(const PrecisionRecipe& recipe, int64_t layers, const OperandSizes& sizes,
                    Device& device)
     : recipe_(recipe), device_(device) {
-  if (!recipe_.narrow()) return;
+  if (!copied()) return;
   lay_out(layers, sizes);
   arena_.allocate(device);
   lay_out(layers, sizes);
@@ -50,7 +50,7 @@ Tensor Operands::delayed_largest(size_t slot) {
 }
 
 Tensor Operands::make(Operand part, int64_t site, const Tensor& values, SumOver sum) {
-  if (!recipe_.narrow()) return values;
+  if (!copied()) return values;
   const bool head = site == kHead;
   const NumberFormat format = head                        ? recipe_.activations
                               : part == Operand::gradient ? recipe_.gradient_operands
@@ -75,6 +75,10 @@ Tensor Operands::make(Operand part, int64_t site, const Tensor& values, SumOver 
   }
   device_.ops().quantize(call);
   return call.y;
+}
+
+NumberFormat Operands::format_in_product() const {
+  return copied() ? NumberFormat::f32 : recipe_.operands;
 }
 
 void Operands::end_step(Communicator& ranks) {

@@ -23,7 +23,7 @@ inline constexpr int kSitesPerLayer = 6;
 enum class SumOver { columns, rows };
 
 // Makes the operands of narrow matrix products: rounded copies in memory of their own, one a part, overwritten by the next. In a
-// precision whose operands are as they are stored it hands them through.
+// precision whose operands are as they are stored, or that the device rounds to by itself, it hands them through.
 class Operands {
  public:
   Operands(const PrecisionRecipe& recipe, int64_t layers, const OperandSizes& sizes,
@@ -33,6 +33,8 @@ class Operands {
   // Sites are counted layer * kSitesPerLayer + site; kHead is the output projection, which keeps the activations' format.
   static constexpr int64_t kHead = -1;
   Tensor make(Operand part, int64_t site, const Tensor& values, SumOver sum);
+  // What the product itself is to round to, of operands made here: f32 but where the device does it.
+  NumberFormat format_in_product() const;
 
   // Delayed scales: after a step the largest magnitudes seen, over all ranks of the group, become the newest of the history.
   void end_step(Communicator& ranks);
@@ -45,6 +47,7 @@ class Operands {
  private:
   static constexpr int64_t kHistory = 16;  // steps
 
+  bool copied() const { return recipe_.narrow() && !device_.rounds_operands(recipe_.operands); }
   void lay_out(int64_t layers, const OperandSizes& sizes);
   Tensor largest(size_t slot, const Tensor& values);
   Tensor delayed_largest(size_t slot);

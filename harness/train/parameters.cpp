@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <mutex>
 #include <thread>
 
@@ -155,20 +156,29 @@ void ParameterStore::reset(uint64_t seed, int threads) {
   const std::vector<Piece> pieces = pieces_of(layout_, *this);
   std::atomic<size_t> next{0};
   std::mutex device_mutex;  // a device takes calls from one thread at a time
-  const auto work = [&] {
-    std::vector<float> values;
-    for (size_t i = next++; i < pieces.size(); i = next++) {
-      const Piece& piece = pieces[i];
-      values.resize(static_cast<size_t>(piece.end - piece.begin));
-      initial_part(layout_.parameters[static_cast<size_t>(piece.parameter)], seed, piece.begin,
-                   values);
-      const std::lock_guard lock(device_mutex);
+  std::exception_ptr failure;  // of whichever thread, since a helper has nobody to throw to
+  const auto set_initial = [&](const Piece& piece, std::vector<float>& values) {
+    values.resize(static_cast<size_t>(piece.end - piece.begin));
+    initial_part(layout_.parameters[static_cast<size_t>(piece.parameter)], seed, piece.begin,
+                 values);
+    const std::lock_guard lock(device_mutex);
+    if (failure) return;
+    try {
       fill(values, piece.parameter, piece.begin);
+    } catch (...) {
+      failure = std::current_exception();
     }
   };
-  std::vector<std::jthread> helpers;
-  for (int t = 1; t < threads; ++t) helpers.emplace_back(work);
-  work();
+  const auto work = [&] {
+    std::vector<float> values;
+    for (size_t i = next++; i < pieces.size(); i = next++) set_initial(pieces[i], values);
+  };
+  {
+    std::vector<std::jthread> helpers;
+    for (int t = 1; t < threads; ++t) helpers.emplace_back(work);
+    work();
+  }
+  if (failure) std::rethrow_exception(failure);
 }
 
 void ParameterStore::fill(const std::vector<float>& values, int parameter, int64_t first) {

@@ -55,12 +55,19 @@ void fused_chunk(StepContext& c, const Tensor& all_x, const Tensor& all_dx, int6
   head.x = x;
   head.w = weight;
   head.dynamic_schedule = c.knobs.dynamic_schedule;
+  head.order = c.knobs.gemm;
   c.begin(Op::head_loss);
   c.ops.linear_forward(head);
   vocabulary_parallel_loss(c, rows);
   c.begin(Op::head_loss);
-  c.ops.linear_backward_input(
-      {rows_of(all_dx, begin, count), rows.logits, weight, {}, false, c.knobs.dynamic_schedule});
+  c.ops.linear_backward_input({rows_of(all_dx, begin, count),
+                               rows.logits,
+                               weight,
+                               {},
+                               false,
+                               c.knobs.dynamic_schedule,
+                               NumberFormat::f32,
+                               c.knobs.gemm});
   LinearBackwardWeight call;
   call.dw = c.head_gradient();
   call.dy = rows.logits;

@@ -93,6 +93,23 @@ TEST(CudaPresence, NamesThePluginThatIsMissingOrDoesNotFit) {
   EXPECT_EQ(find_cuda(fakes()).missing, "the device is of another kind");
 }
 
+std::string message_of(const CudaLibraries& libraries) {
+  try {
+    load_cuda_device(3, libraries);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::infrastructure);
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+TEST(CudaPresence, HandsOverWhatThePluginMakesOrThrows) {
+  EXPECT_EQ(message_of(fakes()), "CUDA: no device 3 is played");
+  CudaLibraries libraries = fakes();
+  libraries.plugin = "";
+  EXPECT_THAT(message_of(libraries), StartsWith("backend cuda: this build has no CUDA part"));
+}
+
 #if defined(CUDA_PLUGIN)
 // It must load where there is no driver, and say what the CUDA runtime finds.
 TEST(CudaPlugin, LoadsWithoutADriverAndSaysSo) {
@@ -110,6 +127,7 @@ TEST(CudaPlugin, LoadsWithoutADriverAndSaysSo) {
   std::array<char, 8> cut{};
   entry()->write_fault(cut.data(), cut.size());
   EXPECT_STREQ(cut.data(), "the CUD");
+  EXPECT_THAT(message_of({{}, {}, CUDA_PLUGIN}), StartsWith("CUDA: cudaSetDevice: "));
 }
 #endif
 

@@ -125,7 +125,11 @@ struct AttentionProblem {
             .key_value_heads = s.key_value_heads,
             .scale = s.scale()};
   }
-  void forward(OpsOn& on) { on->attention_forward(forward_call()); }
+  // On the operations of any backend that works on the host's memory.
+  template <class O>
+  void forward(O& on) {
+    on->attention_forward(forward_call());
+  }
   AttentionBackward backward_call(Floats& dqkv, SumOrder sum) {
     return {.dqkv = tensor(dqkv, {s.rows(), s.columns()}),
             .dout = tensor(dout, {s.rows(), s.out_columns()}),
@@ -138,7 +142,8 @@ struct AttentionProblem {
             .scale = s.scale(),
             .sum = sum};
   }
-  Floats backward(OpsOn& on, SumOrder sum) {
+  template <class O>
+  Floats backward(O& on, SumOrder sum) {
     // Every element must be written: what it held before must not matter.
     Floats dqkv(qkv.size(), std::numeric_limits<float>::quiet_NaN());
     on->attention_backward(backward_call(dqkv, sum));

@@ -66,6 +66,9 @@ TEST(Controls, SayBeforehandWhatACaseCannotShow) {
   EXPECT_FALSE(why_not_shown(pairs, mode, Knob::collectives));
   EXPECT_THAT(why(4, 1, Knob::grad_norm), Optional(std::string("one compute thread a rank")));
   EXPECT_FALSE(why(4, 2, Knob::grad_norm));
+  Case on_device = case_of(1, 1);
+  on_device.backend = Backend::cuda;  // it has threads of its own
+  EXPECT_FALSE(why_not_shown(on_device, mode, Knob::grad_norm));
   // Tuned chunks of ordered matrix multiplications need no second thread to differ.
   EXPECT_FALSE(why(1, 1, Knob::schedule));
 }
@@ -86,6 +89,9 @@ TEST(Controls, KnowAKnobsOpsByTheirPaths) {
   EXPECT_TRUE(acts_at(Knob::gemm, "backward/layer1/qkv_weight"));
   EXPECT_TRUE(acts_at(Knob::gemm, "micro3/forward/head_loss"));
   EXPECT_FALSE(acts_at(Knob::gemm, "backward/layer1/attention"));
+  EXPECT_FALSE(acts_at(Knob::gemm, "forward/layer1/qkv"));
+  EXPECT_TRUE(acts_at(Knob::gemm, "forward/layer1/qkv", Backend::cuda));
+  EXPECT_FALSE(acts_at(Knob::norm, "forward/layer1/qkv", Backend::cuda));
   EXPECT_TRUE(acts_at(Knob::attention, "micro0/backward/layer0/attention"));
   EXPECT_FALSE(acts_at(Knob::attention, "forward/layer0/attention"));
   EXPECT_TRUE(acts_at(Knob::loss, "forward/loss_sum"));

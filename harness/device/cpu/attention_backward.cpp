@@ -3,7 +3,6 @@
 
 #include "harness/device/cpu/attention_backward.h"
 
-#include "harness/device/checks.h"
 #include "harness/device/cpu/cpu_ops.h"
 #include "harness/device/cpu/targets.h"
 
@@ -35,7 +34,7 @@ namespace {
 
 HWY_EXPORT(row_product);
 
-void project_rows(Team& team, const AttentionShape& s, const float* dout, const float* out,
+void project_rows(Team& team, const AttentionBlocks& s, const float* dout, const float* out,
                   float* projection) {
   const auto kernel = HWY_DYNAMIC_DISPATCH(row_product);
   team.parallel_for(static_cast<int64_t>(s.samples * s.queries), 1, false,
@@ -55,14 +54,8 @@ void project_rows(Team& team, const AttentionShape& s, const float* dout, const 
 }  // namespace
 
 void CpuOps::attention_backward(const AttentionBackward& call) {
-  const AttentionShape s = attention_shape(call, "attention_backward");
+  const AttentionBlocks s{checked_shape(call)};
   const size_t per_head = s.samples * s.heads * s.tokens;
-  require(call.dqkv.count() == call.qkv.count() &&
-              call.out.count() == static_cast<int64_t>(per_head * s.width) &&
-              call.dout.count() == call.out.count() &&
-              call.log_sum_exp.count() == static_cast<int64_t>(per_head) &&
-              call.dkeys_values.count() == call.block.keys_values.count(),
-          "attention_backward");
   const size_t padded = (s.width + 15) / 16 * 16;
   const size_t each = 8 * padded * kAttentionBlock + 2 * kAttentionBlock * kAttentionBlock;
   const size_t projections = (per_head + 15) / 16 * 16;

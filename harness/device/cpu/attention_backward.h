@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <thread>
 
-#include "harness/device/cpu/attention_shape.h"
+#include "harness/device/cpu/attention_blocks.h"
 #include "harness/device/cpu/spin_lock.h"
 #include "harness/device/cpu/team.h"
 
@@ -26,7 +26,7 @@ enum class DqOrder { one_thread, on_arrival, in_turn };
 // Attention backward in items: a block of 64 keys of one key/value head of one sample each. The
 // variants differ in which thread runs which item and in how items take turns at dQ.
 struct AttentionBackwardWork {
-  AttentionShape shape;
+  AttentionBlocks shape;
   float* dqkv;
   float* dkeys;  // as keys lie
   const float* qkv;

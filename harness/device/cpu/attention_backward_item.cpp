@@ -158,7 +158,7 @@ struct Item {
 
 void pack_keys(const AttentionBackwardWork& a, const ItemMemory& m, const Item& item,
                size_t padded) {
-  const AttentionShape& s = a.shape;
+  const AttentionBlocks& s = a.shape;
   const size_t head = item.key_value_head * s.group();
   const float* rows = a.keys + s.key_row(item.sample, item.key_block) * s.key_step;
   const float* keys = rows + s.key_column(head);
@@ -188,7 +188,7 @@ HWY_INLINE void when_allowed(const AttentionBackwardWork& a, size_t tile, size_t
 
 void backward_pair(const AttentionBackwardWork& a, const ItemMemory& m, const Item& item,
                    size_t head, size_t block, bool first) {
-  const AttentionShape& s = a.shape;
+  const AttentionBlocks& s = a.shape;
   const size_t padded = round_up(s.width, kLanes);
   Pair pair{std::min(kBlock, s.queries - block * kBlock), 0, round_up(item.keys, kLanes),
             s.causal && block == item.key_block};
@@ -216,7 +216,7 @@ void backward_pair(const AttentionBackwardWork& a, const ItemMemory& m, const It
 
 void attention_backward_item(const AttentionBackwardWork& a, size_t sample, size_t key_value_head,
                              size_t key_block, float* memory) {
-  const AttentionShape& s = a.shape;
+  const AttentionBlocks& s = a.shape;
   const size_t padded = round_up(s.width, kLanes);
   const ItemMemory m = divide(memory, padded);
   const Item item{sample, key_value_head, key_block, std::min(kBlock, s.keys - key_block * kBlock)};

@@ -8,8 +8,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "harness/device/checks.h"
-#include "harness/device/cpu/attention_shape.h"
+#include "harness/device/cpu/attention_blocks.h"
 #include "harness/device/cpu/cpu_ops.h"
 #include "harness/device/cpu/targets.h"
 
@@ -26,7 +25,7 @@ namespace dettax {
 namespace {
 
 struct ForwardCall {
-  AttentionShape shape;
+  AttentionBlocks shape;
   const float* qkv;
   const float* keys;  // of the first row
   float* out;
@@ -169,7 +168,7 @@ struct Keys {
 };
 
 void forward_pair(const ForwardCall& a, ForwardMemory& m, const Queries& q, const Keys& k) {
-  const AttentionShape& s = a.shape;
+  const AttentionBlocks& s = a.shape;
   const size_t key_rows = round_up(k.rows, kTileRows);
   const size_t summed_rows = k.diagonal ? key_rows : k.rows;
   size_t key_step = s.key_step;
@@ -184,7 +183,7 @@ void forward_pair(const ForwardCall& a, ForwardMemory& m, const Queries& q, cons
 
 void attention_forward_block(const ForwardCall& a, size_t sample, size_t head, size_t block,
                              float* memory) {
-  const AttentionShape& s = a.shape;
+  const AttentionBlocks& s = a.shape;
   ForwardMemory m = divide(memory, s.width);
   const size_t row = s.query_row(sample, block);
   float* log_sum_exp = a.log_sum_exp + s.statistics_of(sample, head, block);
@@ -215,11 +214,7 @@ HWY_EXPORT(attention_forward_block);
 }
 
 void CpuOps::attention_forward(const AttentionForward& call) {
-  const AttentionShape shape = attention_shape(call, "attention_forward");
-  const size_t per_head = shape.samples * shape.heads * shape.tokens;
-  require(call.out.count() == static_cast<int64_t>(per_head * shape.width) &&
-              call.log_sum_exp.count() == static_cast<int64_t>(per_head),
-          "attention_forward");
+  const AttentionBlocks shape{checked_shape(call)};
   const ForwardCall a{
       shape,          call.qkv.f32(),         keys_of(shape, call.qkv, call.block.keys_values),
       call.out.f32(), call.log_sum_exp.f32(), static_cast<float>(call.scale)};

@@ -18,7 +18,15 @@ struct KernelPlace {
   int multiprocessors = 1;
 };
 
-// The operations of ops.h that are kernels of our own; products of matrices and attention are a library's and not here. Calls are
+// sums[N], f32 (+)= column sums of values[M,N]: the gradient of a bias. `samples` as in ops.h.
+struct SumColumns {
+  Tensor sums, values;
+  bool accumulate = false;
+  int64_t samples = 1;
+  SumOrder sum;
+};
+
+// The operations of ops.h that are kernels of our own; products of matrices are a library's and not here. Calls are
 // enqueued on one stream. Numbers are f32 or bf16: activations, weights and logits (x, y, dy, dx, gamma, beta, table, ...) of one call
 // have one type; sums over rows, statistics, losses and moments are f32.
 //
@@ -44,11 +52,14 @@ class CudaKernels {
   void swiglu_forward(const SwigluForward& call);
   void swiglu_backward(const SwigluBackward& call);
   void rope(const Rope& call);
+  void attention_forward(const AttentionForward& call);
+  void attention_backward(const AttentionBackward& call);
   void dropout(const Dropout& call);
   void cross_entropy(const CrossEntropy& call);
   void cross_entropy_maxima(const CrossEntropyMaxima& call);
   void cross_entropy_sums(const CrossEntropySums& call);
   void cross_entropy_from_sums(const CrossEntropyFromSums& call);
+  void sum_columns(const SumColumns& call);
   void sum_scalar(const SumScalar& call);
   void sum_of_squares(const SumOfSquares& call);
   void adamw(const AdamW& call);
@@ -86,5 +97,8 @@ class CudaKernels {
   std::function<Buffer(size_t)> allocate_;
   Buffer workspace_, faults_;
 };
+
+// `blocks` that keep other kernels' from half a multiprocessor each, for that many cycles of it.
+void hold_multiprocessors(CudaStream stream, int64_t blocks, int64_t cycles);
 
 }  // namespace dettax

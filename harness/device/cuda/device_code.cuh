@@ -1,7 +1,7 @@
 #pragma once
 
 // What every kernel is made of. The sources are compiled twice: by nvcc for a device and by the C++ compiler for the host, where
-// host/emulation.h stands in for CUDA's words. This file and launch.cuh are the only ones that tell the two apart.
+// host/emulation.h stands in for CUDA's words. This file, matrix_unit.cuh and launch.cuh are the only ones that tell the two apart.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include <cuda_runtime.h>
 #else
 #include "harness/device/cuda/host/emulation.h"
+#include "harness/device/cuda/host/streams.h"
 #endif
 
 namespace dettax {
@@ -29,6 +30,11 @@ template <class T>
 __device__ T* dynamic_shared() {
   extern __shared__ __align__(16) unsigned char dynamic_shared_bytes[];
   return reinterpret_cast<T*>(dynamic_shared_bytes);
+}
+__device__ inline void pass_cycles(int64_t cycles) {
+  const long long start = clock64();
+  while (clock64() - start < cycles) {
+  }
 }
 __device__ inline Bf16 nearest_bf16(float value) {
   return {__bfloat16_as_ushort(__float2bfloat16_rn(value))};
@@ -55,6 +61,10 @@ inline int64_t grid_blocks() { return EmulatedDevice::of_this_thread().place().b
 template <class T>
 T* dynamic_shared() {
   return reinterpret_cast<T*>(EmulatedDevice::of_this_thread().dynamic_shared());
+}
+// Nothing passes here; but kernels that come after find another order, as they do where others hold the multiprocessors.
+inline void pass_cycles(int64_t cycles) {
+  EmulatedDevice::of_this_thread().disturb(static_cast<ScheduleSeed>(cycles));
 }
 inline Bf16 nearest_bf16(float value) {
   const uint32_t bits = __float_as_uint(value);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -13,6 +14,9 @@
 #include "harness/device/cuda/cuda_kernels.h"
 #include "harness/device/cuda/device_code.cuh"
 #include "harness/device/tensor.h"
+#if defined(__CUDACC__)
+#include "harness/device/cuda/runtime/check.h"
+#endif
 
 namespace dettax {
 
@@ -27,12 +31,6 @@ struct LaunchShape {
 };
 
 #if defined(__CUDACC__)
-inline void require_success(cudaError_t status, const char* what) {
-  if (status != cudaSuccess) {
-    throw Error(ErrorKind::infrastructure, std::string(what) + ": " + cudaGetErrorString(status));
-  }
-}
-
 template <class... P, class... A>
 void launch(CudaStream stream, const LaunchShape& shape, void (*kernel)(P...), A&&... arguments) {
   if (shape.shared_bytes > (size_t{48} << 10)) {
@@ -54,16 +52,19 @@ inline void copy_bytes(CudaStream stream, void* to, const void* from, size_t byt
                   "cudaMemcpyAsync");
 }
 #else
+// As a device takes them: arguments by value at the time of the call, whenever it runs.
 template <class... P, class... A>
-void launch(CudaStream, const LaunchShape& shape, void (*kernel)(P...), A&&... arguments) {
-  EmulatedDevice::of_this_thread().run(shape.blocks, shape.threads, shape.shared_bytes,
-                                       [&] { kernel(P(arguments)...); });
+void launch(CudaStream stream, const LaunchShape& shape, void (*kernel)(P...), A&&... arguments) {
+  enqueue_on(stream, [shape, kernel, kept = std::tuple<P...>(P(std::forward<A>(arguments))...)] {
+    EmulatedDevice::of_this_thread().run(shape.blocks, shape.threads, shape.shared_bytes,
+                                         [&] { std::apply(kernel, kept); });
+  });
 }
-inline void set_bytes(CudaStream, void* to, unsigned char byte, size_t bytes) {
-  std::memset(to, byte, bytes);
+inline void set_bytes(CudaStream stream, void* to, unsigned char byte, size_t bytes) {
+  enqueue_on(stream, [=] { std::memset(to, byte, bytes); });
 }
-inline void copy_bytes(CudaStream, void* to, const void* from, size_t bytes) {
-  std::memmove(to, from, bytes);
+inline void copy_bytes(CudaStream stream, void* to, const void* from, size_t bytes) {
+  enqueue_on(stream, [=] { std::memmove(to, from, bytes); });
 }
 #endif
 

@@ -18,6 +18,11 @@ void write_fault(char* sentence, size_t size) {
   std::strncpy(sentence, text == nullptr ? "" : text, size - 1);
 }
 
+std::unique_ptr<dettax::Device> make_device(int ordinal) {
+  throw dettax::Error(dettax::ErrorKind::infrastructure,
+                      "CUDA: no device " + std::to_string(ordinal) + " is played");
+}
+
 }  // namespace
 
 // NOLINTBEGIN(readability-identifier-naming): the names are NVIDIA's
@@ -55,9 +60,9 @@ int nvmlDeviceGetName(void*, char* text, unsigned size) {
 }
 const dettax::CudaPlugin* dettax_cuda_plugin() {
   static const dettax::CudaPlugin kRight{dettax::kCudaPluginVersion, DETTAX_VERSION, "CUDA 1, sm_2",
-                                         write_fault};
+                                         write_fault, make_device};
   static const dettax::CudaPlugin kOther{dettax::kCudaPluginVersion, "0.0.1", "CUDA 1, sm_2",
-                                         write_fault};
+                                         write_fault, make_device};
   return number("FAKE_CUDA_OTHER_BUILD", 0) == 0 ? &kRight : &kOther;
 }
 }

@@ -137,8 +137,9 @@ void EmulatedDevice::run(int64_t blocks, int threads, size_t shared_bytes,
   }
   std::vector<int64_t> order(static_cast<size_t>(blocks));
   std::iota(order.begin(), order.end(), int64_t{0});
-  drawn_ = schedule_;
-  if (schedule_ != 0) {
+  drawn_ = schedule_ ^ disturbance_;
+  in_turn_ = drawn_ == 0;
+  if (!in_turn_) {
     for (size_t i = order.size(); i > 1; --i) {
       std::swap(order[i - 1], order[mixed(drawn_++) % i]);
     }
@@ -166,7 +167,7 @@ void EmulatedDevice::start_fibres(int threads) {
 }
 
 int EmulatedDevice::next_runnable() {
-  if (schedule_ != 0) {
+  if (!in_turn_) {
     const size_t other = first_ + mixed(drawn_++) % (runnable_.size() - first_);
     std::swap(runnable_[first_], runnable_[other]);
   }

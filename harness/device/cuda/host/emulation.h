@@ -43,7 +43,13 @@ class EmulatedDevice {
   EmulatedDevice(const EmulatedDevice&) = delete;
   EmulatedDevice& operator=(const EmulatedDevice&) = delete;
 
-  void set_schedule(ScheduleSeed seed) { schedule_ = seed; }
+  void set_schedule(ScheduleSeed seed) {
+    schedule_ = seed;
+    disturbance_ = 0;
+  }
+  // Kernels that are run from now on find another order, until the next set_schedule.
+  void disturb(ScheduleSeed by) { disturbance_ = by; }
+  ScheduleSeed schedule() const { return schedule_ ^ disturbance_; }
   // Runs `body` once for every thread of every block. Dynamic shared memory begins full of NaNs.
   void run(int64_t blocks, int threads, size_t shared_bytes, const std::function<void()>& body);
 
@@ -67,7 +73,8 @@ class EmulatedDevice {
   [[noreturn]] void report_deadlock();
 
   ThreadPlace place_;
-  ScheduleSeed schedule_ = 0;
+  ScheduleSeed schedule_ = 0, disturbance_ = 0;
+  bool in_turn_ = true;  // the kernel that runs
   uint64_t drawn_ = 0;
   std::unique_ptr<std::byte[]> shared_;
   std::unique_ptr<std::byte[]> stacks_;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "harness/device/cuda/launch.cuh"
+#include "harness/device/cuda/runtime/cuda_device.h"
 #include "harness/device/cuda_presence.h"
 
 namespace dettax {
@@ -23,8 +24,7 @@ std::string fault() {
       status != cudaSuccess) {
     return std::string("the CUDA part does not fit this device: ") + cudaGetErrorString(status);
   }
-  return "the CUDA part of this version has the memory-bound operations only: matrix products, "
-         "attention and communication are not implemented yet";
+  return {};
 }
 
 void write_fault(char* sentence, size_t size) {
@@ -34,7 +34,8 @@ void write_fault(char* sentence, size_t size) {
   sentence[count] = '\0';
 }
 
-constexpr CudaPlugin kPlugin{kCudaPluginVersion, DETTAX_VERSION, DETTAX_CUDA_MADE_FOR, write_fault};
+constexpr CudaPlugin kPlugin{kCudaPluginVersion, DETTAX_VERSION, DETTAX_CUDA_MADE_FOR, write_fault,
+                             make_cuda_device};
 
 }  // namespace
 }  // namespace dettax

@@ -7,38 +7,19 @@
 
 namespace dettax {
 
-inline constexpr size_t kAttentionBlock = 64;  // queries or keys of a block
-
-// What one call works on. Query heads lie in qkv[samples * tokens, step], `width` columns each; key and
-// value heads in a matrix that begins with the first key head's column: behind the query heads (step is
-// key_step then), or a matrix of another rank's.
+// What one call works on, on every backend. Query heads lie in qkv[samples * tokens, step], `width` columns each; key and value heads
+// in a matrix that begins with the first key head's column: behind the query heads (step is key_step then), or a matrix of another
+// rank's.
 struct AttentionShape {
   size_t samples, tokens, heads, key_value_heads, width, step;
   size_t key_tokens, key_step;
   size_t first_query, queries, first_key, keys;  // of each sample
   bool causal;  // keys are those of the queries; else all of them stand before all queries
 
-  static size_t in_blocks(size_t n) { return (n + kAttentionBlock - 1) / kAttentionBlock; }
-  size_t query_blocks() const { return in_blocks(queries); }
-  size_t key_blocks() const { return in_blocks(keys); }
   size_t group() const { return heads / key_value_heads; }
-  size_t query_column(size_t head) const { return head * width; }
-  size_t key_column(size_t head) const { return head / group() * width; }
-  size_t value_column(size_t head) const { return key_column(head) + key_value_heads * width; }
-  // The first row of a block, of those of queries and of those of keys.
-  size_t query_row(size_t sample, size_t block) const {
-    return sample * tokens + first_query + block * kAttentionBlock;
-  }
-  size_t key_row(size_t sample, size_t block) const {
-    return sample * key_tokens + first_key + block * kAttentionBlock;
-  }
-  // Where a block of queries is among [samples, heads, tokens].
-  size_t statistics_of(size_t sample, size_t head, size_t block) const {
-    return (sample * heads + head) * tokens + first_query + block * kAttentionBlock;
-  }
 };
 
-// Call: AttentionForward or AttentionBackward.
+// Where the keys are that meet the queries. Call: AttentionForward or AttentionBackward.
 template <class Call>
 AttentionShape attention_shape(const Call& call, const char* operation) {
   const Tensor& qkv = call.qkv;
@@ -73,9 +54,24 @@ AttentionShape attention_shape(const Call& call, const char* operation) {
   return s;
 }
 
-// The first key head's column of the first row.
-inline float* keys_of(const AttentionShape& s, const Tensor& qkv, const Tensor& keys_values) {
-  return s.causal ? qkv.f32() + s.heads * s.width : keys_values.f32();
+// The shape of a call whose other tensors fit it too.
+inline AttentionShape checked_shape(const AttentionForward& call) {
+  const AttentionShape s = attention_shape(call, "attention_forward");
+  const auto per_head = static_cast<int64_t>(s.samples * s.heads * s.tokens);
+  require(call.out.count() == per_head * static_cast<int64_t>(s.width) &&
+              call.log_sum_exp.count() == per_head,
+          "attention_forward");
+  return s;
+}
+inline AttentionShape checked_shape(const AttentionBackward& call) {
+  const AttentionShape s = attention_shape(call, "attention_backward");
+  const auto per_head = static_cast<int64_t>(s.samples * s.heads * s.tokens);
+  require(call.dqkv.count() == call.qkv.count() &&
+              call.out.count() == per_head * static_cast<int64_t>(s.width) &&
+              call.dout.count() == call.out.count() && call.log_sum_exp.count() == per_head &&
+              call.dkeys_values.count() == call.block.keys_values.count(),
+          "attention_backward");
+  return s;
 }
 
 }  // namespace dettax
