@@ -64,6 +64,14 @@ Category category_of_call(std::string_view name) {
   return Category::api;
 }
 
+std::string without_version(const std::string& call) {
+  const size_t at = call.rfind("_v");
+  const bool versioned = at != std::string::npos && at + 2 < call.size() &&
+                         std::all_of(call.begin() + static_cast<std::ptrdiff_t>(at) + 2, call.end(),
+                                     [](unsigned char c) { return std::isdigit(c) != 0; });
+  return versioned ? call.substr(0, at) : call;
+}
+
 bool is_communication_op(std::string_view name) {
   static constexpr std::array<std::string_view, 6> kPrefixes{
       "c10d::", "nccl:", "_c10d_functional::", "c10d_functional::", "record_param_comms", "nccl"};

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "profiles/trace.h"
@@ -12,6 +13,9 @@ Category category_of_kernel(std::string_view name);
 
 // What a call of a device runtime or driver does, by its name.
 Category category_of_call(std::string_view name);
+
+// "cudaLaunchKernel_v7000" -> "cudaLaunchKernel"; a call's name as CUPTI numbers its versions.
+std::string without_version(const std::string& call);
 
 // Whether work under an operation of this name communicates, whatever its kernels are called.
 bool is_communication_op(std::string_view name);

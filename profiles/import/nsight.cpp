@@ -167,15 +167,6 @@ class Reader {
       into.trace.spans.push_back(span);
     }
   }
-  // "cudaLaunchKernel_v7000" -> "cudaLaunchKernel"
-  static std::string without_version(const std::string& name) {
-    const size_t at = name.rfind("_v");
-    const bool versioned =
-        at != std::string::npos && at + 2 < name.size() &&
-        std::all_of(name.begin() + static_cast<std::ptrdiff_t>(at) + 2, name.end(),
-                    [](unsigned char c) { return std::isdigit(c) != 0; });
-    return versioned ? name.substr(0, at) : name;
-  }
   void read_calls() { read_host_spans(kCalls, category_of_call); }
   void read_overhead() {
     read_host_spans(kOverhead, [](std::string_view) { return Category::profiler; });
