@@ -23,7 +23,7 @@ enum class RecordKind : uint8_t {
   event,
   overhead,
   external,  // of our own trainer: this correlation belongs to a path
-  range,     // that the host named
+  range,     // that the host named; `detail` 1: it need not nest within others
   step,      // `id` is its index
 };
 inline constexpr uint8_t kRecordKinds = static_cast<uint8_t>(RecordKind::step) + 1;

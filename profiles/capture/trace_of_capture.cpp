@@ -241,6 +241,7 @@ class Builder {
         return;
       }
     }
+    if (record.detail != 0) return;  // need not nest, so that it cannot be part of a path
     add_host(record, record.domain == 0 ? Category::annotation : Category::op, named, 0);
   }
 

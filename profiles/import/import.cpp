@@ -1,7 +1,6 @@
 #include "profiles/import/import.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <iterator>
 #include <optional>
@@ -10,6 +9,8 @@
 #include <system_error>
 
 #include "harness/base/error.h"
+#include "profiles/capture/capture_file.h"
+#include "profiles/capture/capture_reader.h"
 #include "profiles/import/byte_source.h"
 #include "profiles/import/kineto.h"
 #include "profiles/import/nsight.h"
@@ -19,16 +20,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_sqlite(const fs::path& path) {
-  constexpr std::string_view kMagic = "SQLite format 3";
-  std::array<char, kMagic.size()> begin{};
-  const size_t got = open_bytes(path)->read(begin.data(), begin.size());
-  return std::string_view(begin.data(), got) == kMagic;
+constexpr std::string_view kSqliteMagic = "SQLite format 3";
+
+bool begins_with(const fs::path& path, std::string_view magic) {
+  std::string begin(magic.size(), '\0');
+  begin.resize(open_bytes(path)->read(begin.data(), begin.size()));
+  return begin == magic;
 }
 
 bool looks_like_trace(const fs::path& path) {
   const std::string name = path.filename().string();
-  return name.ends_with(".json") || name.ends_with(".json.gz") || name.ends_with(".sqlite");
+  return name.ends_with(".json") || name.ends_with(".json.gz") || name.ends_with(".sqlite") ||
+         name.ends_with(".capture");
 }
 
 std::vector<fs::path> files_of(const fs::path& path) {
@@ -40,7 +43,8 @@ std::vector<fs::path> files_of(const fs::path& path) {
   }
   if (files.empty())
     throw Error(ErrorKind::usage,
-                path.string() + ": has no trace in it; a trace ends in .json, .json.gz or .sqlite");
+                path.string() +
+                    ": has no trace in it; a trace ends in .json, .json.gz, .sqlite or .capture");
   std::sort(files.begin(), files.end());
   return files;
 }
@@ -64,10 +68,12 @@ std::vector<Trace> read_file_traces(const fs::path& file, const ImportOptions& o
                     ": is a report of Nsight Systems; export it first: nsys export --type sqlite " +
                     file.filename().string());
   std::vector<Trace> traces;
-  if (!is_sqlite(file)) {
-    traces.push_back(read_kineto(file, options));
-  } else {
+  if (begins_with(file, kSqliteMagic)) {
     traces = read_nsight(file, options);
+  } else if (begins_with(file, kCaptureMagic) || file.extension() == ".capture") {
+    traces.push_back(read_capture_trace(file, options));
+  } else {
+    traces.push_back(read_kineto(file, options));
   }
   if (traces.size() == 1 && !traces[0].rank)
     traces[0].rank = rank_in_name(file.filename().string());
