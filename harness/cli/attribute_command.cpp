@@ -34,8 +34,8 @@ class AttributeCommand : public Command {
   void declare(Options& options) override {
     options.positional("FAST", fast_,
                        "traces of the fast run: a file, or a folder with one a rank; PyTorch's "
-                       "JSON (also .gz) or an SQLite export of "
-                       "Nsight Systems",
+                       "JSON (also .gz), an SQLite export of Nsight Systems, or captures of "
+                       "libdettax_inject.so",
                        true);
     options.positional("DET", deterministic_, "traces of the deterministic run, of the same ranks",
                        true);

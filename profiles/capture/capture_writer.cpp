@@ -59,7 +59,7 @@ std::string reason_of(int error) { return std::generic_category().message(error)
 }  // namespace
 
 CaptureWriter::CaptureWriter(const std::string& folder, const Capture& capture,
-                             std::map<std::string, std::string> more)
+                             const std::map<std::string, std::string>& more)
     : path_(folder + "/" + file_name(capture)), head_(head_of(capture, more)) {}
 
 CaptureWriter::~CaptureWriter() {

@@ -17,7 +17,7 @@ class CaptureWriter {
  public:
   // <folder>/<host>.<process>.rank<N>.capture; without a rank the part is left out. `more`: further lines of the head.
   CaptureWriter(const std::string& folder, const Capture& capture,
-                std::map<std::string, std::string> more = {});
+                const std::map<std::string, std::string>& more = {});
   ~CaptureWriter();
   CaptureWriter(const CaptureWriter&) = delete;
   CaptureWriter& operator=(const CaptureWriter&) = delete;

@@ -57,8 +57,12 @@ class Builder {
   Trace build() {
     trace_.events = static_cast<int64_t>(capture_.records.size());
     find_calls();
+    // Steps by number are what was asked for as it was recorded; names are a guess beside them.
+    steps_are_told_ =
+        std::any_of(capture_.records.begin(), capture_.records.end(),
+                    [](const auto& record) { return record.kind == RecordKind::step; });
     for (const DeviceRecord& record : capture_.records) add(record);
-    steps_.require_found(trace_.source);
+    if (!steps_are_told_) steps_.require_found(trace_.source);
     sort_spans(trace_);
     add_losses();
     assign_paths(trace_);
@@ -166,7 +170,7 @@ class Builder {
       case RecordKind::range:
         return add_range(record);
       case RecordKind::step:
-        trace_.steps.push_back({static_cast<int64_t>(record.id), record.start_ns, record.end_ns});
+        if (!after_window(record)) add_step(static_cast<int64_t>(record.id), record);
         return;
       default:
         return;  // events only tell what waits wait for
@@ -232,14 +236,16 @@ class Builder {
     add_host(wait, Category::synchronize, trace_.names.intern(name_of_wait(record.detail)), 0);
   }
 
+  void add_step(int64_t index, const DeviceRecord& record) {
+    trace_.steps.push_back({index, record.start_ns, record.end_ns});
+  }
+
   void add_range(const DeviceRecord& record) {
     if (after_window(record)) return;
     const uint32_t named = name(record.name);
     if (record.domain == 0) {
-      if (const auto step = steps_.index_of(trace_.names[named])) {
-        trace_.steps.push_back({*step, record.start_ns, record.end_ns});
-        return;
-      }
+      const auto step = steps_.index_of(trace_.names[named]);
+      if (step && !steps_are_told_) return add_step(*step, record);
     }
     if (record.detail != 0) return;  // need not nest, so that it cannot be part of a path
     add_host(record, record.domain == 0 ? Category::annotation : Category::op, named, 0);
@@ -336,6 +342,7 @@ class Builder {
   std::map<uint32_t, uint32_t> threads_;
   std::map<std::tuple<uint32_t, uint32_t, uint32_t>, uint32_t> device_streams_;
   std::unordered_map<std::string, uint32_t> collectives_;
+  bool steps_are_told_ = false;
   int64_t backwards_ = 0, before_ = 0;
 };
 

@@ -1,7 +1,6 @@
 #include "profiles/cupti/cupti_table.h"
 
 #include <array>
-#include <cstring>
 
 #include <dlfcn.h>
 
@@ -12,7 +11,7 @@ namespace {
 
 // What the loader says, without the name of the library in front of it, which the sentence has already.
 std::string loader_error(const std::string& library) {
-  const char* told = dlerror();
+  const char* told = dlerror();  // NOLINT(concurrency-mt-unsafe): glibc's is of the thread
   std::string text = told == nullptr ? "it cannot be opened" : told;
   if (text.starts_with(library + ": ")) text.erase(0, library.size() + 2);
   return text;
@@ -32,9 +31,7 @@ class Loader {
 
   template <typename Function>
   void find_if_there(Function& function, const char* name) {
-    void* address = dlsym(handle_, name);
-    static_assert(sizeof(function) == sizeof(address));
-    std::memcpy(&function, &address, sizeof(function));
+    function = reinterpret_cast<Function>(dlsym(handle_, name));
   }
 
  private:

@@ -23,7 +23,8 @@ using testing::IsEmpty;
 using testing::SizeIs;
 
 constexpr int64_t kBegin = 1'786'000'000'000'000'000;
-int64_t clock_ns = kBegin;  // of the collector under test
+// Of the collector under test.
+int64_t clock_ns = kBegin;  // NOLINT(*-avoid-non-const-global-variables)
 
 template <typename Call>
 std::string error_of(const Call& call) {

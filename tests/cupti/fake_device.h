@@ -23,7 +23,8 @@ class FakeDevice {
   static constexpr int64_t kCallNs = 4000, kLatencyNs = 2000;
   static constexpr uint32_t kThread = 77;
 
-  FakeDevice(FakeCupti& cupti, int64_t now_ns) : cupti_(cupti), now_ns_(now_ns) {}
+  FakeDevice(FakeCupti& cupti, int64_t now_ns, uint32_t thread = kThread)
+      : cupti_(cupti), now_ns_(now_ns), thread_(thread) {}
 
   int64_t now_ns() const { return now_ns_; }
   void pass(int64_t ns) { now_ns_ += ns; }
@@ -37,7 +38,7 @@ class FakeDevice {
     CUpti_ActivityAPI api{};
     api.kind = CUPTI_ACTIVITY_KIND_RUNTIME;
     api.cbid = id;
-    api.threadId = kThread;
+    api.threadId = thread_;
     api.correlationId = ++correlation_;
     api.start = static_cast<uint64_t>(now_ns_);
     now_ns_ += length_ns;
@@ -80,6 +81,7 @@ class FakeDevice {
  private:
   FakeCupti& cupti_;
   int64_t now_ns_;
+  const uint32_t thread_;
   uint32_t correlation_ = 0;
   std::map<uint32_t, int64_t> streams_;
 };
