@@ -173,6 +173,7 @@ CUptiResult cuptiSubscribe_v2(CUpti_SubscriberHandle* subscriber, CUpti_Callback
 }
 
 CUptiResult cuptiUnsubscribe(CUpti_SubscriberHandle) {
+  const std::scoped_lock lock(state().mutex);
   --state().control.subscriptions;
   state().callback = nullptr;
   return CUPTI_SUCCESS;
@@ -180,6 +181,7 @@ CUptiResult cuptiUnsubscribe(CUpti_SubscriberHandle) {
 
 CUptiResult cuptiEnableCallback(uint32_t enable, CUpti_SubscriberHandle,
                                 CUpti_CallbackDomain domain, CUpti_CallbackId id) {
+  const std::scoped_lock lock(state().mutex);
   if (enable != 0) state().callbacks.insert({domain, id});
   return CUPTI_SUCCESS;
 }
@@ -202,6 +204,7 @@ CUptiResult cuptiGetCallbackName(CUpti_CallbackDomain domain, uint32_t id, const
 }
 
 CUptiResult cuptiActivityEnable(CUpti_ActivityKind kind) {
+  const std::scoped_lock lock(state().mutex);
   FakeCupti& control = state().control;
   ++control.enable_calls;
   if (control.enable == CUPTI_SUCCESS) control.enabled[kind] = true;
@@ -209,16 +212,19 @@ CUptiResult cuptiActivityEnable(CUpti_ActivityKind kind) {
 }
 
 CUptiResult cuptiActivityDisable(CUpti_ActivityKind kind) {
+  const std::scoped_lock lock(state().mutex);
   state().control.enabled[kind] = false;
   return CUPTI_SUCCESS;
 }
 
 CUptiResult cuptiActivityEnableRuntimeApi(CUpti_CallbackId id, uint8_t enable) {
+  const std::scoped_lock lock(state().mutex);
   if (enable == 0) state().runtime_off.insert(id);
   return CUPTI_SUCCESS;
 }
 
 CUptiResult cuptiActivityEnableDriverApi(CUpti_CallbackId id, uint8_t enable) {
+  const std::scoped_lock lock(state().mutex);
   if (enable != 0) {
     state().driver_on.insert(id);
   } else {
@@ -229,6 +235,7 @@ CUptiResult cuptiActivityEnableDriverApi(CUpti_CallbackId id, uint8_t enable) {
 
 CUptiResult cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc request,
                                            CUpti_BuffersCallbackCompleteFunc completed) {
+  const std::scoped_lock lock(state().mutex);
   State& s = state();
   if (s.control.register_callbacks != CUPTI_SUCCESS) return s.control.register_callbacks;
   s.request = request;
@@ -251,6 +258,7 @@ CUptiResult cuptiActivityGetNextRecord(uint8_t* buffer, size_t valid, CUpti_Acti
 }
 
 CUptiResult cuptiActivityGetNumDroppedRecords(CUcontext, uint32_t, size_t* dropped) {
+  const std::scoped_lock lock(state().mutex);
   FakeCupti& control = state().control;
   *dropped = std::exchange(control.dropped, 0);
   return control.dropped_call;
@@ -270,11 +278,13 @@ CUptiResult cuptiActivitySetAttribute(CUpti_ActivityAttribute, size_t*, void*) {
 CUptiResult cuptiSetThreadIdType(CUpti_ActivityThreadIdType) { return CUPTI_SUCCESS; }
 
 CUptiResult cuptiActivityPushExternalCorrelationId(CUpti_ExternalCorrelationKind, uint64_t id) {
+  const std::scoped_lock lock(state().mutex);
   state().external.push_back(id);
   return CUPTI_SUCCESS;
 }
 
 CUptiResult cuptiActivityPopExternalCorrelationId(CUpti_ExternalCorrelationKind, uint64_t* last) {
+  const std::scoped_lock lock(state().mutex);
   State& s = state();
   if (s.external.empty()) return CUPTI_ERROR_QUEUE_EMPTY;
   *last = s.external.back();
