@@ -152,10 +152,7 @@ class Builder {
       return;
     }
     const bool timed = record.kind != RecordKind::external && record.kind != RecordKind::event;
-    if (timed && before_window(record)) {
-      ++before_;
-      return;
-    }
+    if (timed && before_window(record)) return;
     switch (record.kind) {
       case RecordKind::call:
       case RecordKind::driver_call:
@@ -191,10 +188,7 @@ class Builder {
       ++backwards_;
       return;
     }
-    if (before_window(record)) {
-      ++before_;
-      return;
-    }
+    if (before_window(record)) return;
     Span span{.start_ns = record.start_ns,
               .end_ns = record.end_ns,
               .bytes = static_cast<int64_t>(record.bytes),
@@ -273,8 +267,6 @@ class Builder {
     if (losses.unknown > 0)
       trace_.notes.push_back(format_things(losses.unknown, "record") +
                              " of kinds that were not asked for");
-    if (before_ > 0)
-      trace_.notes.push_back(format_things(before_, "record") + " from before the window left out");
     if (!capture_.unfinished.empty()) {
       trace_.losses.cut_off = true;
       trace_.notes.push_back(capture_.unfinished);
@@ -343,7 +335,7 @@ class Builder {
   std::map<std::tuple<uint32_t, uint32_t, uint32_t>, uint32_t> device_streams_;
   std::unordered_map<std::string, uint32_t> collectives_;
   bool steps_are_told_ = false;
-  int64_t backwards_ = 0, before_ = 0;
+  int64_t backwards_ = 0;
 };
 
 }  // namespace

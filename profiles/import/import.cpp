@@ -95,14 +95,14 @@ void order_by_rank(std::vector<Trace>& traces, const fs::path& path) {
                                         "with several files each needs one");
   }
   std::sort(traces.begin(), traces.end(),
-            [](const Trace& a, const Trace& b) { return *a.rank < *b.rank; });
+            [](const Trace& a, const Trace& b) { return a.rank < b.rank; });
   const auto twice =
       std::adjacent_find(traces.begin(), traces.end(),
                          [](const Trace& a, const Trace& b) { return a.rank == b.rank; });
   if (twice != traces.end())
     throw Error(ErrorKind::usage, path.string() + ": " + twice->source + " and " +
                                       std::next(twice)->source + " are both of rank " +
-                                      std::to_string(*twice->rank) +
+                                      std::to_string(twice->rank.value_or(-1)) +
                                       "; one file a rank is expected");
 }
 
