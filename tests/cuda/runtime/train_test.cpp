@@ -15,6 +15,7 @@
 #include "harness/device/cuda/runtime/cuda_device.h"
 #include "harness/train/checkpoint.h"
 #include "harness/train/train_step.h"
+#include "tests/cuda/standins/cublaslt.h"
 #include "tests/cuda/standins/cudart.h"
 #include "tests/train/small_cases.h"
 
@@ -290,6 +291,22 @@ TEST(CudaTraining, EndsWithOneClearErrorWhicheverCallFails) {
     ASSERT_EQ(fake.live_allocations(), 0U) << n << ' ' << name;
   }
   EXPECT_LT(silent, 30);
+}
+
+TEST(CudaTraining, EndsWithOneClearErrorWhicheverCallOfCublasLtFails) {
+  const FakeCuda fake(StreamOrder::lazy);
+  CublasLtAs library;
+  int failed = 0;
+  for (int n = 1; n < 1000; ++n) {
+    library->fail_at = n;
+    const std::string words = one_short_run();
+    if (library->fail_at > 0) break;  // there are fewer calls
+    ++failed;
+    EXPECT_THAT(words, HasSubstr("CUDA: cublasLt")) << n;
+    ASSERT_EQ(fake.live_allocations(), 0U) << n;
+    ASSERT_EQ(library->live_objects, 0) << n;
+  }
+  EXPECT_GT(failed, 50);
 }
 
 TEST(CudaTraining, SaysWhenTheModelDoesNotFit) {
