@@ -33,7 +33,8 @@ struct LaunchShape {
 #if defined(__CUDACC__)
 template <class... P, class... A>
 void launch(CudaStream stream, const LaunchShape& shape, void (*kernel)(P...), A&&... arguments) {
-  if (shape.shared_bytes > (size_t{48} << 10)) {
+  // Without asking a block has 48 KiB, of which kernels declare some themselves.
+  if (shape.shared_bytes > (size_t{32} << 10)) {
     require_success(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
                                          cudaFuncAttributeMaxDynamicSharedMemorySize,
                                          static_cast<int>(shape.shared_bytes)),

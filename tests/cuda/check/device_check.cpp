@@ -13,8 +13,25 @@ namespace {
 
 using namespace testing_support;  // NOLINT(google-build-using-namespace): helpers of tests
 
+// The device is let go while what it is made of is there.
+class DeviceCheck : public testing::Test {
+ protected:
+  static void TearDownTestSuite() { let_go_of_device(); }
+};
+
+// At odd sizes, and where a device is no emulation also at those of wide accesses and tensor cores.
+std::vector<CheckedOperation> operations_to_check() {
+  std::vector<CheckedOperation> all = checked_operations(1);
+  if (scale_of_check() == 1) return all;
+  for (CheckedOperation& large : checked_operations(scale_of_check())) {
+    large.name += ", large";
+    all.push_back(std::move(large));
+  }
+  return all;
+}
+
 std::vector<Floats> results_on(Device& device, const CheckedOperation& operation, SumOrder sum) {
-  Side side(device);
+  Side side(device, &device == &device_under_check());
   const std::vector<Tensor> tensors = operation.run(side, sum);
   device.synchronize();
   std::vector<Floats> results;
@@ -41,9 +58,9 @@ bool keeps_its_bits(const CheckedOperation& operation, SumOrder sum, uint64_t ru
   return same;
 }
 
-TEST(DeviceCheck, EveryOperationComputesWhatACpuDoes) {
+TEST_F(DeviceCheck, EveryOperationComputesWhatACpuDoes) {
   const auto cpu = make_cpu_device(2, false);
-  for (const CheckedOperation& operation : checked_operations(scale_of_check())) {
+  for (const CheckedOperation& operation : operations_to_check()) {
     for (const Order order : {Order::arrival, Order::ordered, Order::invariant}) {
       if (order != Order::ordered && !operation.has_orders) continue;
       SCOPED_TRACE(operation.name + " " + std::to_string(static_cast<int>(order)));
@@ -61,9 +78,9 @@ TEST(DeviceCheck, EveryOperationComputesWhatACpuDoes) {
   }
 }
 
-TEST(DeviceCheck, FixedOrdersKeepTheirBitsAndArrivalNeedNot) {
+TEST_F(DeviceCheck, FixedOrdersKeepTheirBitsAndArrivalNeedNot) {
   std::set<std::string> differed;
-  for (const CheckedOperation& operation : checked_operations(scale_of_check())) {
+  for (const CheckedOperation& operation : operations_to_check()) {
     EXPECT_TRUE(keeps_its_bits(operation, {Order::ordered}, 4)) << operation.name;
     if (!operation.has_orders) continue;
     EXPECT_TRUE(keeps_its_bits(operation, {Order::invariant}, 4)) << operation.name;
@@ -72,17 +89,17 @@ TEST(DeviceCheck, FixedOrdersKeepTheirBitsAndArrivalNeedNot) {
   EXPECT_GE(differed.size(), 2U) << "orders of arrival did not show: equal bits prove little here";
 }
 
-TEST(DeviceCheck, AFingerprintIsThatOfACpu) {
+TEST_F(DeviceCheck, AFingerprintIsThatOfACpu) {
   const auto cpu = make_cpu_device(2, false);
   const int64_t count = 100'003 * scale_of_check();
   const Floats values = random_floats(count, 1);
   std::vector<Fingerprint> found;
   for (Device* device : {cpu.get(), &device_under_check()}) {
-    Side side(*device);
+    Side side(*device, false);
     found.push_back(device->fingerprint(side.put(values, {count}), 17));
   }
   EXPECT_EQ(found[0], found[1]);
-  Side side(device_under_check());
+  Side side(device_under_check(), false);
   EXPECT_NE(device_under_check().fingerprint(side.put(values, {count}), 18), found[0]);
 }
 
@@ -107,7 +124,7 @@ std::vector<Model> checked_models() {
   return {small_gpt(), small_llama(), small_moe()};
 }
 
-TEST(DeviceCheck, StepsLoseWhatACpuLosesAndRepeatTheirBits) {
+TEST_F(DeviceCheck, StepsLoseWhatACpuLosesAndRepeatTheirBits) {
   const auto cpu = make_cpu_device(2, false);
   for (const Model& model : checked_models()) {
     Case planned = small_case(model);

@@ -8,8 +8,9 @@
 
 namespace dettax::test {
 
-// Lives as long as the tests.
+// Made when it is first asked for; lives until let go.
 Device& device_under_check();
+void let_go_of_device();
 // From now on its blocks and streams run in another order; 0: as they come.
 void disturb(uint64_t seed);
 // How much larger than the smallest the shapes can be.

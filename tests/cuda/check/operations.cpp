@@ -5,6 +5,8 @@ namespace {
 
 constexpr double kSums = 2e-5;       // of products and rows in f32, in another order
 constexpr double kFunctions = 4e-6;  // exp, tanh and the like of another library
+constexpr double kTf32 = 2e-3;       // operands of 11 bits
+constexpr double kHalves = 2e-2;     // stored with 8 bits
 
 using Results = std::vector<Tensor>;
 
@@ -13,12 +15,12 @@ struct Sizes {
   int64_t rows() const { return samples * tokens; }
 };
 Sizes sizes_of(int64_t scale) {
-  return {2, 19 * scale, 36 * scale, 52 * scale, 101 * scale, 4, 8 * std::min<int64_t>(scale, 8)};
+  return {2, 19 * scale, 36 * scale, 52 * scale, 101 * scale, 4, scale == 1 ? 8 : 128};
 }
 
 void add_products(const Sizes& s, std::vector<CheckedOperation>& all) {
   all.push_back({"linear_forward",
-                 [s](Side& on, SumOrder) {
+                 [s](Side& on, SumOrder sum) {
                    const Tensor y = on.empty({s.rows(), s.inner}),
                                 before = on.empty({s.rows(), s.inner});
                    on.ops().linear_forward({.y = y,
@@ -27,12 +29,13 @@ void add_products(const Sizes& s, std::vector<CheckedOperation>& all) {
                                             .bias = on.floats({s.inner}, 3),
                                             .residual = {},
                                             .pre_activation = before,
-                                            .epilogue = Epilogue::bias_gelu});
+                                            .epilogue = Epilogue::bias_gelu,
+                                            .order = sum.order});
                    return Results{y, before};
                  },
-                 kSums});
-  all.push_back({"linear_forward with a residual",
-                 [s](Side& on, SumOrder) {
+                 kSums, true});
+  all.push_back({"linear_forward in tf32 with a residual",
+                 [s](Side& on, SumOrder sum) {
                    const Tensor y = on.floats({s.rows(), s.inner}, 4);
                    on.ops().linear_forward({.y = y,
                                             .x = on.floats({s.rows(), s.width}, 1),
@@ -40,21 +43,24 @@ void add_products(const Sizes& s, std::vector<CheckedOperation>& all) {
                                             .bias = on.floats({s.inner}, 3),
                                             .residual = y,
                                             .pre_activation = {},
-                                            .epilogue = Epilogue::bias_residual});
+                                            .epilogue = Epilogue::bias_residual,
+                                            .operands = NumberFormat::tf32,
+                                            .order = sum.order});
                    return Results{y};
                  },
-                 kSums});
+                 kTf32, true});
   all.push_back({"linear_backward_input",
-                 [s](Side& on, SumOrder) {
+                 [s](Side& on, SumOrder sum) {
                    const Tensor dx = on.floats({s.rows(), s.width}, 1);
                    on.ops().linear_backward_input({.dx = dx,
                                                    .dy = on.floats({s.rows(), s.inner}, 2),
                                                    .w = on.floats({s.inner, s.width}, 3),
                                                    .gelu_pre_activation = {},
-                                                   .accumulate = true});
+                                                   .accumulate = true,
+                                                   .order = sum.order});
                    return Results{dx};
                  },
-                 kSums});
+                 kSums, true});
   all.push_back({"linear_backward_weight",
                  [s](Side& on, SumOrder sum) {
                    const Tensor dw = on.floats({s.inner, s.width}, 1),
@@ -71,46 +77,61 @@ void add_products(const Sizes& s, std::vector<CheckedOperation>& all) {
                  kSums, true});
 }
 
-void add_attention(const Sizes& s, std::vector<CheckedOperation>& all) {
+// The forward pass, and what the backward pass reads of it.
+struct Attention {
+  Tensor qkv, out, log_sum_exp;
+};
+
+void add_attention(const Sizes& s, bool halves, std::vector<CheckedOperation>& all) {
   const int64_t groups = s.heads / 2, columns = (s.heads + 2 * groups) * s.head_width;
-  const auto forward = [s, groups, columns](Side& on, Tensor& qkv, Tensor& out, Tensor& lse) {
-    qkv = on.floats({s.rows(), columns}, 1);
-    out = on.empty({s.rows(), s.heads * s.head_width});
-    lse = on.empty({s.samples, s.heads, s.tokens});
-    on.ops().attention_forward({.out = out,
-                                .log_sum_exp = lse,
-                                .qkv = qkv,
+  const int64_t width = s.heads * s.head_width;
+  const std::string type = halves ? " in bf16" : "";
+  const double tolerance = halves ? kHalves : kSums;
+  const auto numbers = [halves](Side& on, std::initializer_list<int64_t> shape, uint32_t stream) {
+    return halves ? on.halves(shape, stream) : on.floats(shape, stream);
+  };
+  const auto empty = [halves](Side& on, std::initializer_list<int64_t> shape) {
+    return halves ? on.empty_halves(shape) : on.empty(shape);
+  };
+  const auto forward = [=](Side& on) {
+    const Attention made{numbers(on, {s.rows(), columns}, 1), empty(on, {s.rows(), width}),
+                         on.empty({s.samples, s.heads, s.tokens})};
+    on.ops().attention_forward({.out = made.out,
+                                .log_sum_exp = made.log_sum_exp,
+                                .qkv = made.qkv,
                                 .samples = s.samples,
                                 .heads = s.heads,
                                 .key_value_heads = groups,
                                 .scale = 0.5});
+    return made;
   };
-  all.push_back({"attention_forward",
+  all.push_back({"attention_forward" + type,
                  [forward](Side& on, SumOrder) {
-                   Tensor qkv, out, lse;
-                   forward(on, qkv, out, lse);
-                   return Results{out, lse};
+                   const Attention made = forward(on);
+                   return Results{made.out, made.log_sum_exp};
                  },
-                 kSums});
-  all.push_back({"attention_backward",
+                 tolerance});
+  all.push_back({"attention_backward" + type,
                  [=](Side& on, SumOrder sum) {
-                   Tensor qkv, out, lse;
-                   forward(on, qkv, out, lse);
-                   const Tensor dqkv = on.empty({s.rows(), columns});
-                   on.ops().attention_backward(
-                       {.dqkv = dqkv,
-                        .dout = on.floats({s.rows(), s.heads * s.head_width}, 2),
-                        .out = out,
-                        .log_sum_exp = lse,
-                        .qkv = qkv,
-                        .samples = s.samples,
-                        .heads = s.heads,
-                        .key_value_heads = groups,
-                        .scale = 0.5,
-                        .sum = sum});
+                   const Attention made = forward(on);
+                   const Tensor dqkv = empty(on, {s.rows(), columns});
+                   on.ops().attention_backward({.dqkv = dqkv,
+                                                .dout = numbers(on, {s.rows(), width}, 2),
+                                                .out = made.out,
+                                                .log_sum_exp = made.log_sum_exp,
+                                                .qkv = made.qkv,
+                                                .samples = s.samples,
+                                                .heads = s.heads,
+                                                .key_value_heads = groups,
+                                                .scale = 0.5,
+                                                .sum = sum});
                    return Results{dqkv};
                  },
-                 kSums, true});
+                 tolerance, true});
+}
+
+void add_rope(const Sizes& s, std::vector<CheckedOperation>& all) {
+  const int64_t groups = s.heads / 2, columns = (s.heads + 2 * groups) * s.head_width;
   all.push_back(
       {"rope",
        [s, groups, columns](Side& on, SumOrder) {
@@ -358,7 +379,8 @@ std::vector<CheckedOperation> checked_operations(int64_t scale) {
   const Sizes s = sizes_of(scale);
   std::vector<CheckedOperation> all;
   add_products(s, all);
-  add_attention(s, all);
+  for (const bool halves : {false, true}) add_attention(s, halves, all);
+  add_rope(s, all);
   add_ends(s, all);
   add_rows(s, all);
   add_whole_arrays(s, all);

@@ -3,14 +3,24 @@
 
 namespace dettax::test {
 
-Device& device_under_check() {
-  static const std::unique_ptr<Device> kDevice = [] {
-    CudaLibraries libraries;
-    libraries.plugin = CUDA_PLUGIN;
-    return load_cuda_device(0, libraries);
-  }();
-  return *kDevice;
+namespace {
+
+std::unique_ptr<Device>& loaded() {
+  static std::unique_ptr<Device> the_device;
+  return the_device;
 }
+
+}  // namespace
+
+Device& device_under_check() {
+  if (!loaded()) {
+    CudaLibraries libraries = CudaLibraries::of_this_program();
+    libraries.plugin = CUDA_PLUGIN;
+    loaded() = load_cuda_device(0, libraries);
+  }
+  return *loaded();
+}
+void let_go_of_device() { loaded().reset(); }
 void disturb(uint64_t seed) { device_under_check().set_jitter(seed); }
 int64_t scale_of_check() { return 8; }
 

@@ -18,6 +18,13 @@ std::string fault() {
   if (const cudaError_t status = cudaGetDeviceCount(&devices); status != cudaSuccess) {
     return std::string("the CUDA runtime finds no device: ") + cudaGetErrorString(status);
   }
+  // Before anything makes a context, which an exclusive device has room for once.
+  int mode = cudaComputeModeDefault;
+  if (cudaDeviceGetAttribute(&mode, cudaDevAttrComputeMode, 0) == cudaSuccess &&
+      mode != cudaComputeModeDefault) {
+    return "the device's compute mode is not the default one, but arms are processes side by side; "
+           "nvidia-smi -c 0 sets it";
+  }
   // Asks for code that this device can run; launches nothing.
   cudaFuncAttributes attributes{};
   if (const cudaError_t status = cudaFuncGetAttributes(&attributes, do_nothing);

@@ -12,12 +12,16 @@ namespace {
 }
 
 constexpr const char* kOutOfMemory =
-    "the device is out of memory; a smaller micro-batch or a model of fewer layers would fit";
+    "the device is out of memory, which all arms of a case share; fewer modes, a smaller "
+    "micro-batch or a model of fewer layers "
+    "would fit";
 
 }  // namespace
 
 void require_success(cudaError_t status, const char* call) {
   if (status == cudaSuccess) return;
+  // What can be forgotten is, so that no later launch is blamed for it.
+  static_cast<void>(cudaGetLastError());
   if (status == cudaErrorMemoryAllocation) fail(call, kOutOfMemory);
   fail(call, cudaGetErrorString(status));
 }
