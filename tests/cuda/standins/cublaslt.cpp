@@ -185,7 +185,8 @@ std::optional<LibraryProduct> product_of(cublasLtMatmulDesc_t operation, cublasL
 cublasStatus_t judge(const std::optional<LibraryProduct>& p) {
   if (!p || !matrices_fit(*p)) return CUBLAS_STATUS_INVALID_VALUE;
   if (!types_fit(*p)) return CUBLAS_STATUS_NOT_SUPPORTED;
-  return epilogue_fits(*p) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+  const bool refused = cublaslt().epilogues_are_invalid && p->epilogue != CUBLASLT_EPILOGUE_DEFAULT;
+  return epilogue_fits(*p) && !refused ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
 }
 
 int64_t size_of(cudaDataType type) { return type == CUDA_R_32F ? 4 : 2; }
@@ -265,8 +266,9 @@ std::vector<Configuration> heuristic(const LibraryProduct& p, const Preference& 
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
     alignment = std::min(alignment, preference.get<uint32_t>(attribute, 256));
   }
-  const auto schemes = preference.get<uint32_t>(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-                                                CUBLASLT_REDUCTION_SCHEME_MASK);
+  const auto wished = preference.get<uint32_t>(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+                                               CUBLASLT_REDUCTION_SCHEME_MASK);
+  const auto schemes = cublaslt().heeds_wishes ? wished : uint32_t{CUBLASLT_REDUCTION_SCHEME_MASK};
   const auto bytes = preference.get<uint64_t>(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, 0);
   std::vector<Configuration> list = all_configurations();
   std::erase_if(list, [&](const Configuration& c) {

@@ -10,8 +10,10 @@ namespace dettax::test {
 // the bits. The parts of a split sum meet in the order that the schedule of blocks (ScheduleOf) draws. It refuses what the library
 // refuses, and beyond that what the library leaves undefined: a result that overlaps what it is made of.
 struct CublasLtStandIn {
-  uint64_t list_seed = 0;     // not 0: the heuristic's list is shuffled by it
-  bool has_epilogues = true;  // false: no algorithm supports any
+  uint64_t list_seed = 0;              // not 0: the heuristic's list is shuffled by it
+  bool has_epilogues = true;           // false: no algorithm supports any
+  bool epilogues_are_invalid = false;  // true: any is an invalid value to the heuristic
+  bool heeds_wishes = true;            // false: a wish for unsplit sums is passed over
   bool has_algorithms = true;
   int64_t fewest_columns = 0;  // of a result that algorithms support
   int fail_at =

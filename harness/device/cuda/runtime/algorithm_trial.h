@@ -1,37 +1,22 @@
 #pragma once
 
 #include <cstddef>
-#include <utility>
-#include <vector>
+#include <functional>
+#include <span>
 
 #include <cuda_runtime_api.h>
 
 namespace dettax {
 
-// Finds the fastest of several algorithms in calls that are made anyway: two of each, of which the second is timed by events. The host
-// waits once, after the last of them.
-class AlgorithmTrial {
- public:
-  explicit AlgorithmTrial(size_t candidates) : candidates_(candidates) {}
-  ~AlgorithmTrial();
-  AlgorithmTrial(const AlgorithmTrial&) = delete;
-  AlgorithmTrial& operator=(const AlgorithmTrial&) = delete;
+// Calls of each candidate in a trial: one to warm up, the others timed.
+inline constexpr size_t kTrialCalls = 4;
 
-  bool over() const { return calls_ == kCalls * candidates_; }
-  size_t candidate() const { return calls_ / kCalls; }  // whose turn it is
-  // Around a call.
-  void begin(cudaStream_t stream);
-  void end(cudaStream_t stream);
-  size_t fastest();  // when it is over
+// Which of several ways to compute the same thing is the fastest by its best timed call. The first, which is the library's own choice,
+// unless another one gains enough to be no accident: more than 3 %. `enqueue` puts candidate i on the stream. Waits for the stream.
+size_t fastest_of(size_t candidates, cudaStream_t stream,
+                  const std::function<void(size_t)>& enqueue);
 
- private:
-  static constexpr size_t kCalls = 2;
-  bool timed() const { return calls_ % kCalls == kCalls - 1; }
-  void record(cudaStream_t stream);
-
-  size_t candidates_;
-  size_t calls_ = 0;
-  std::vector<cudaEvent_t> events_;  // two a candidate
-};
+// The choice by each one's time alone.
+size_t fastest_by(std::span<const float> milliseconds);
 
 }  // namespace dettax

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
-#include <tuple>
 #include <utility>
 
 #include "harness/base/error.h"
+#include "harness/device/cuda/runtime/algorithm_trial.h"
 #include "harness/device/cuda/runtime/check.h"
 
 namespace dettax {
@@ -14,10 +13,8 @@ namespace {
 
 // What NVIDIA advises for chips of compute capability 9.0: the most that an algorithm may need.
 constexpr uint64_t kWorkspaceBytes = uint64_t{32} << 20;
-// Algorithms that compute sums in one piece, of which one is pinned: all of them good ones in the heuristic's eyes.
-constexpr size_t kPinnedOf = 8;
 constexpr size_t kTimedOf = 4;
-// How many are asked for to find that many: a preference against split sums is a wish.
+// How many are asked for to find that many that do not split sums: a preference against those is a wish.
 constexpr size_t kAsked = 32;
 // For which plans are made that must not know the number of rows: one that fills a device.
 constexpr int64_t kAnyRows = 4096;
@@ -39,12 +36,6 @@ int64_t number(const cublasLtMatmulAlgo_t& algorithm,
       cublasLtMatmulAlgoConfigGetAttribute(&algorithm, attribute, &value, sizeof value, &written),
       "cublasLtMatmulAlgoConfigGetAttribute");
   return int64_t{value};
-}
-
-// The share of a device that is idle while the last blocks run, in sixteenths.
-int idle_share(float waves) {
-  const float whole = std::ceil(waves);
-  return whole <= 0 ? 16 : static_cast<int>(16 * (1 - waves / whole));
 }
 
 const char* name_of(Order order) {
@@ -99,22 +90,25 @@ ProductPlans::~ProductPlans() { static_cast<void>(cublasLtDestroy(handle_)); }
 bool ProductPlans::run(const ProductCall& call) {
   const auto [plan, more_bytes] = plan_for(call);
   if (plan == nullptr) return false;
-  const size_t turn = plan->trial == nullptr ? 0 : plan->trial->candidate();
-  const Candidate& candidate = plan->candidates[turn];
-  const size_t bytes = std::max(candidate.workspace_bytes, more_bytes);
-  if (plan->trial == nullptr) {
-    enqueue(call, candidate, bytes);
-    return true;
-  }
-  AlgorithmTrial& trial = *plan->trial;
-  trial.begin(stream_);
-  enqueue(call, candidate, bytes);
-  trial.end(stream_);
-  if (trial.over()) {
-    plan->candidates = {plan->candidates[trial.fastest()]};
-    plan->trial.reset();
-  }
+  if (plan->candidates.size() > 1) keep_fastest(*plan, call);
+  const Candidate& candidate = plan->candidates.front();
+  enqueue(call, candidate, std::max(candidate.workspace_bytes, more_bytes));
   return true;
+}
+
+// What a product writes it may write again, unless it also reads it.
+void ProductPlans::keep_fastest(Plan& plan, const ProductCall& call) {
+  ProductCall repeated = call;
+  Buffer scratch;
+  if (call.product.add_c && call.memory.c == call.memory.d) {
+    const Matmul& p = call.product;
+    scratch = allocate_(static_cast<size_t>(p.m * p.n) * size_of(p.out));
+    repeated.memory.d = scratch.data();
+  }
+  const size_t fastest = fastest_of(plan.candidates.size(), stream_, [&](size_t i) {
+    enqueue(repeated, plan.candidates[i], plan.candidates[i].workspace_bytes);
+  });
+  plan.candidates = {plan.candidates[fastest]};
 }
 
 std::string ProductPlans::describe() const {
@@ -128,8 +122,8 @@ std::string ProductPlans::describe() const {
     }
     text += ":";
     if (plan.candidates.empty()) text += " no algorithm";
-    if (plan.trial != nullptr) text += " on trial";
-    if (plan.trial == nullptr && !plan.candidates.empty()) {
+    if (plan.candidates.size() > 1) text += " to be timed";
+    if (plan.candidates.size() == 1) {
       constexpr const char* kNames[] = {"algorithm", "tile",   "stages", "inner shape", "cluster",
                                         "swizzle",   "option", "split",  "reduction"};
       const Candidate& chosen = plan.candidates.front();
@@ -212,18 +206,8 @@ ProductPlans::Chosen ProductPlans::plan_for(const ProductCall& call) {
 ProductPlans::Plan& ProductPlans::plan_of(const Kind& kind) {
   const auto known = plans_.find(kind);
   if (known != plans_.end()) return known->second;
-  const bool pinned = kind.order != Order::arrival && !kind.timed;
   Plan plan;
-  plan.candidates = candidates_for(kind, pinned ? kPinnedOf : kind.timed ? kTimedOf : 1);
-  if (pinned && !plan.candidates.empty()) {
-    const auto rank = [](const Candidate& c) {
-      return std::tuple(idle_share(c.waves), c.waves, c.configuration);
-    };
-    plan.candidates = {std::ranges::min(plan.candidates, {}, rank)};
-  }
-  if (kind.timed && plan.candidates.size() > 1) {
-    plan.trial = std::make_unique<AlgorithmTrial>(plan.candidates.size());
-  }
+  plan.candidates = candidates_for(kind, kind.timed ? kTimedOf : 1);
   return plans_.emplace(kind, std::move(plan)).first->second;
 }
 
@@ -237,15 +221,17 @@ std::vector<ProductPlans::Candidate> ProductPlans::candidates_for(const Kind& ki
   const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
       handle_, on.operation(), on.a(), on.b(), on.d(), on.d(), preference.get(),
       static_cast<int>(results.size()), results.data(), &found);
-  if (status == CUBLAS_STATUS_NOT_SUPPORTED) return {};
+  // An epilogue that a version or chip does not know, or not for these shapes, is also told as an invalid value.
+  const bool refused =
+      status == CUBLAS_STATUS_INVALID_VALUE && kind.product.epilogue != CUBLASLT_EPILOGUE_DEFAULT;
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED || refused) return {};
   require_success(status, "cublasLtMatmulAlgoGetHeuristic");
   results.resize(static_cast<size_t>(found));
   std::vector<Candidate> candidates;
   for (const auto& result : results) {
     if (candidates.size() == most) break;
     if (result.state != CUBLAS_STATUS_SUCCESS || result.workspaceSize > kWorkspaceBytes) continue;
-    const Candidate candidate{result.algo, result.workspaceSize, result.wavesCount,
-                              configuration_of(result.algo)};
+    const Candidate candidate{result.algo, result.workspaceSize, configuration_of(result.algo)};
     const bool whole = candidate.configuration[kSplits] <= 1 &&
                        candidate.configuration[kReduction] == CUBLASLT_REDUCTION_SCHEME_NONE;
     if (may_split || whole) candidates.push_back(candidate);

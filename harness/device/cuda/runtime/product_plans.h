@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,7 +12,6 @@
 
 #include <cublasLt.h>
 
-#include "harness/device/cuda/runtime/algorithm_trial.h"
 #include "harness/device/cuda/runtime/matmul.h"
 #include "harness/device/device.h"
 #include "harness/plan/knobs.h"
@@ -32,18 +30,18 @@ struct ProductCall {
   Matmul product;
   MatmulMemory memory;
   Order order = Order::invariant;
-  bool timed = false;  // the fastest of several, by the first calls
+  bool timed = false;  // the fastest of several; for exact rows only
   PlanRows plan_rows = PlanRows::exact;
   int64_t Matmul::* rows = &Matmul::n;  // which of its extents is the number of rows
 };
 
 // Which of cuBLASLt's algorithms computes a product. Chosen at the first call of a kind and kept:
 //  arrival    the heuristic's first, whatever it is: it may cut the sums (split-K) and have their parts meet as they come
-//  ordered, invariant   one that computes each sum in one piece (no split-K, no reduction scheme), of the first few such that the
-//             heuristic names, by what it is and not by its place among them: the least idle last wave of blocks, then the fewest
-//             waves, then the numbers of its configuration. So it is the same in every process.
-// With `timed` the fastest of the candidates, each measured once in a real call after another one to warm up; two processes may then
-// choose differently.
+//  ordered, invariant   the heuristic's first that computes each sum in one piece (no split-K, no reduction scheme). The heuristic is a
+//             function of the library's version, the chip and the descriptors, so that the choice is the same in every process
+// With `timed` the fastest of its first few, found before the first result by repeating the product (algorithm_trial.h), so that no
+// later call holds a trial; two processes may then choose differently. A result that is added to in place is repeated into memory of
+// its size, which is given back.
 //
 // Alignment is part of a kind, up to 16 bytes and no more than all rows of a matrix have. The most working memory that an algorithm may
 // need is fixed.
@@ -71,7 +69,6 @@ class ProductPlans {
   struct Candidate {
     cublasLtMatmulAlgo_t algorithm;
     size_t workspace_bytes;
-    float waves;
     Configuration configuration;
   };
   struct Alignments {
@@ -87,8 +84,7 @@ class ProductPlans {
     auto operator<=>(const Kind&) const = default;
   };
   struct Plan {
-    std::vector<Candidate> candidates;  // none: there is no algorithm; several: on trial
-    std::unique_ptr<AlgorithmTrial> trial;
+    std::vector<Candidate> candidates;  // none: there is no algorithm; several: to be timed
     // Numbers of rows, other than the plan's, that it was found to support, and the workspace that it needs for them.
     std::map<int64_t, size_t> fits;
   };
@@ -106,6 +102,7 @@ class ProductPlans {
   std::vector<Candidate> candidates_for(const Kind& kind, size_t most);
   std::optional<size_t> workspace_for(const Candidate& candidate, const ProductCall& call,
                                       const Alignments& alignments);
+  void keep_fastest(Plan& plan, const ProductCall& call);
   void enqueue(const ProductCall& call, const Candidate& candidate, size_t workspace_bytes);
 
   CUstream_st* stream_;
