@@ -27,7 +27,8 @@ namespace dettax {
 
 // Products of matrices (also those of experts) say two things that a CPU, whose products have one order, passes over. `operands`: the
 // format they may round what they read to; f32: none. `order`: what a library may choose the order of a result's sum by: arrival
-// anything, ordered the shapes of the call, invariant only what does not change with the number of rows.
+// anything, ordered the shapes of the call, invariant only what does not change with the number of rows. Likewise `may_fuse_gelu`: the
+// trainer recomputes no gelu, so that its bits need not be those of gelu_forward.
 enum class Epilogue { none, bias, bias_gelu, bias_residual, residual };
 
 // y[M,N] = x[M,K] * w[N,K]^T, then the epilogue: + bias[N]; gelu (tanh form) of that, the value before it kept in pre_activation[M,N];
@@ -38,6 +39,7 @@ struct LinearForward {
   bool dynamic_schedule = false;
   NumberFormat operands = NumberFormat::f32;
   Order order = Order::invariant;
+  bool may_fuse_gelu = false;
 };
 
 // dx[M,K] (+)= dy[M,N] * w[N,K]. If gelu_pre_activation is given: dx is further multiplied by gelu'(gelu_pre_activation[M,K]).
@@ -47,6 +49,7 @@ struct LinearBackwardInput {
   bool dynamic_schedule = false;
   NumberFormat operands = NumberFormat::f32;
   Order order = Order::invariant;
+  bool may_fuse_gelu = false;
 };
 
 // dw[N,K] (+)= dy[M,N]^T * x[M,K];  dbias[N] (+)= column sums of dy, if given.
@@ -223,6 +226,7 @@ struct FusedLinearCrossEntropy {
   int64_t samples = 1;
   SumOrder sum;
   bool generic = false;
+  NumberFormat operands = NumberFormat::f32;
 };
 // Rows of logits alive at once. Under Order::invariant a chunk holds whole samples. Shared with the memory estimate.
 int64_t fused_loss_chunk_rows(int64_t rows, int64_t vocabulary, int64_t samples, Order order);

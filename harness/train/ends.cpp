@@ -22,6 +22,7 @@ void separate_loss(StepContext& c) {
   head.x = gather_rows(c, "x", b.final_norm);
   head.w = c.head_operand();
   head.dynamic_schedule = c.knobs.dynamic_schedule;
+  head.operands = c.operands.format_in_head();
   head.order = c.knobs.gemm;
   c.fresh(b.logits);
   c.begin(Op::head);
@@ -56,6 +57,7 @@ void fused_loss(StepContext& c) {
   call.samples = c.samples;
   call.sum = c.sum(c.knobs.gemm);
   call.generic = c.knobs.generic_index_ops;
+  call.operands = c.operands.format_in_head();
   c.fresh(b.logits);
   c.fresh(b.losses);
   c.fresh(b.d_norm);
@@ -78,7 +80,7 @@ void head_linear_backward(StepContext& c) {
                                {},
                                false,
                                c.knobs.dynamic_schedule,
-                               NumberFormat::f32,
+                               c.operands.format_in_head(),
                                c.knobs.gemm});
   c.output("dx", partial);
   RowExchange dx = start_adding(c, "dx", partial, b.d_norm);
@@ -91,6 +93,7 @@ void head_linear_backward(StepContext& c) {
   call.accumulate = c.accumulate;
   call.samples = c.samples;
   call.sum = c.sum(c.knobs.gemm);
+  call.operands = c.operands.format_in_head();
   c.ops.linear_backward_weight(call);
   c.probe.output(c.head_gradient_name(), call.dw, 0);
   finish(c, dx);

@@ -22,7 +22,7 @@ void input_gradient(StepContext& c, const LinearParameters& p, const LinearGradi
   const Tensor dy = c.operand(Operand::gradient, g.input_op, g.dy, SumOver::columns);
   const Tensor w = c.operand(Operand::weight, g.input_op, c.value(p.weight), SumOver::rows);
   c.ops.linear_backward_input({g.dx, dy, w, g.gelu_pre_activation, false, c.knobs.dynamic_schedule,
-                               c.operands.format_in_product(), c.knobs.gemm});
+                               c.operands.format_in_product(), c.knobs.gemm, !c.recomputes()});
   c.output("dx", g.dx);
 }
 

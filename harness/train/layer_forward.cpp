@@ -18,6 +18,7 @@ void linear(StepContext& c, Op op, const LinearParameters& p, LinearForward call
   call.w = c.operand(Operand::weight, op, c.value(p.weight), SumOver::columns);
   call.operands = c.operands.format_in_product();
   call.order = c.knobs.gemm;
+  call.may_fuse_gelu = !c.recomputes();
   c.ops.linear_forward(call);
   c.output("pre_activation", call.pre_activation);
   c.output("y", call.y);

@@ -81,6 +81,12 @@ NumberFormat Operands::format_in_product() const {
   return copied() ? NumberFormat::f32 : recipe_.operands;
 }
 
+NumberFormat Operands::format_in_head() const {
+  const bool rounds =
+      recipe_.operands == NumberFormat::tf32 && device_.rounds_operands(NumberFormat::tf32);
+  return rounds ? NumberFormat::tf32 : NumberFormat::f32;
+}
+
 void Operands::end_step(Communicator& ranks) {
   if (!recipe_.delayed_scales) return;
   const auto own_bytes = static_cast<int64_t>(seen_.size() * sizeof(float));

@@ -35,6 +35,8 @@ class Operands {
   Tensor make(Operand part, int64_t site, const Tensor& values, SumOver sum);
   // What the product itself is to round to, of operands made here: f32 but where the device does it.
   NumberFormat format_in_product() const;
+  // Likewise the head's products, whose operands are never copies.
+  NumberFormat format_in_head() const;
 
   // Delayed scales: after a step the largest magnitudes seen, over all ranks of the group, become the newest of the history.
   void end_step(Communicator& ranks);

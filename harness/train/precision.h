@@ -28,8 +28,9 @@ struct PrecisionRecipe {
 // fp8_ds  the same with scales from the largest magnitude of the last 16 steps
 // fp8_mx  activations bf16; operands and gradients e4m3 in blocks of 32 (OCP MX)
 // nvfp4   activations bf16; operands and gradients e2m1 in blocks of 16 with e4m3 scales
-// The head's product stays in the activations' format, as trainers keep it. Bias gradients are summed from the gradient as the weight
-// gradient's product reads it.
+// The head's product stays in the activations' format, as trainers keep it; in tf32 that is f32, and a device that rounds operands by
+// itself does so for the head as well, as a trainer's one switch for all products of f32 does. Bias gradients are summed from the
+// gradient as the weight gradient's product reads it.
 PrecisionRecipe recipe_of(Precision precision);
 
 }  // namespace dettax

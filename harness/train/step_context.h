@@ -54,6 +54,7 @@ struct StepContext {
   int64_t layer = kNoLayer;
 
   int64_t rows() const { return samples * tokens; }  // of a micro-batch
+  bool recomputes() const { return mesh.layout().recompute != Recompute::none; }
 
   void begin(Op op) { probe.begin(phase, layer, op); }
   SumOrder sum(Order order) const { return {order, knobs.dynamic_schedule}; }

@@ -55,6 +55,7 @@ void fused_chunk(StepContext& c, const Tensor& all_x, const Tensor& all_dx, int6
   head.x = x;
   head.w = weight;
   head.dynamic_schedule = c.knobs.dynamic_schedule;
+  head.operands = c.operands.format_in_head();
   head.order = c.knobs.gemm;
   c.begin(Op::head_loss);
   c.ops.linear_forward(head);
@@ -66,7 +67,7 @@ void fused_chunk(StepContext& c, const Tensor& all_x, const Tensor& all_dx, int6
                                {},
                                false,
                                c.knobs.dynamic_schedule,
-                               NumberFormat::f32,
+                               c.operands.format_in_head(),
                                c.knobs.gemm});
   LinearBackwardWeight call;
   call.dw = c.head_gradient();
@@ -75,6 +76,7 @@ void fused_chunk(StepContext& c, const Tensor& all_x, const Tensor& all_dx, int6
   call.accumulate = c.accumulate || begin > 0;
   call.samples = c.knobs.gemm == Order::invariant ? c.samples : 1;  // then there is one chunk
   call.sum = c.sum(c.knobs.gemm);
+  call.operands = c.operands.format_in_head();
   c.ops.linear_backward_weight(call);
 }
 

@@ -235,6 +235,34 @@ TEST(CudaFusedLoss, AgreesWithTheCpu) {
   }
 }
 
+TEST(CudaHead, RoundsToTf32InAllThreeProductsWhereItMay) {
+  EmulatedProducts cuda;
+  Floats x = random_floats(8 * 32, 1);
+  Floats w = random_floats(24 * 32, 2);
+  std::vector<int32_t> targets(8, 3);
+  const auto results = [&](NumberFormat operands) {
+    Floats losses(8), dx(x.size()), dw(w.size()), logits(8 * 24);
+    cuda->fused_linear_cross_entropy({.losses = tensor(losses),
+                                      .dx = tensor(dx, {8, 32}),
+                                      .dw = tensor(dw, {24, 32}),
+                                      .x = tensor(x, {8, 32}),
+                                      .w = tensor(w, {24, 32}),
+                                      .targets = make_tensor(targets.data(), DType::i32, {8}),
+                                      .logits = tensor(logits, {8, 24}),
+                                      .vocabulary = 24,
+                                      .accumulate = false,
+                                      .sum = {Order::ordered},
+                                      .operands = operands});
+    return std::vector<Floats>{losses, dx, dw};
+  };
+  const auto exact = results(NumberFormat::f32);
+  const auto rounded = results(NumberFormat::tf32);
+  for (size_t i = 0; i < exact.size(); ++i) {
+    EXPECT_FALSE(same_bits(exact[i], rounded[i]));
+    expect_close(rounded[i], to_doubles(exact[i]), 4e-3, "rounded");
+  }
+}
+
 TEST(CudaColumns, AgreeWithPlainSumsInAllOrders) {
   EmulatedKernels cuda;
   for (const auto& [rows, width] : {std::pair<int64_t, int64_t>{1, 1}, {6, 33}, {600, 40}}) {

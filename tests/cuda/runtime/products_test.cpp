@@ -1,5 +1,7 @@
 // Products against the CPU's, in every type and order.
 
+#include <span>
+
 #include <gmock/gmock.h>
 
 #include "tests/cuda/runtime/products_fixture.h"
@@ -11,6 +13,8 @@ using testing::HasSubstr;
 
 // Of sums of a few hundred numbers; bf16 may be rounded twice.
 double tolerance(DType out) { return out == DType::bf16 ? 0x1p-6 : 6e-6; }
+
+constexpr LinearShape kOneLinearShape[] = {{40, 64, 24}};
 
 struct ForwardData {
   ForwardData(const LinearShape& s, const ProductTypes& types)
@@ -41,7 +45,8 @@ ForwardResult forward_on_cpu(OpsOn& cpu, ForwardData d, Epilogue epilogue) {
 }
 ForwardResult forward_on_cuda(EmulatedProducts& cuda, const ForwardData& d,
                               const ProductTypes& types, Epilogue epilogue, SumOrder sum,
-                              NumberFormat operands = NumberFormat::f32) {
+                              NumberFormat operands = NumberFormat::f32,
+                              bool may_fuse_gelu = true) {
   const auto [m, k, n] = d.shape;
   const Numbers x(types.in, d.x);
   const Numbers w(types.in, d.w);
@@ -57,14 +62,15 @@ ForwardResult forward_on_cuda(EmulatedProducts& cuda, const ForwardData& d,
                         .epilogue = epilogue,
                         .dynamic_schedule = sum.dynamic_schedule,
                         .operands = operands,
-                        .order = sum.order});
+                        .order = sum.order,
+                        .may_fuse_gelu = may_fuse_gelu});
   return {y.read(), before.read()};
 }
 
-void expect_forward_agrees() {
+void expect_forward_agrees(std::span<const LinearShape> shapes = kLinearShapes) {
   OpsOn cpu(1);
   EmulatedProducts cuda;
-  for (const LinearShape& shape : kLinearShapes) {
+  for (const LinearShape& shape : shapes) {
     for (const ProductTypes& types : kProductTypes) {
       const ForwardData d(shape, types);
       for (const Epilogue e : {Epilogue::none, Epilogue::bias, Epilogue::bias_gelu,
@@ -90,18 +96,46 @@ TEST(CudaLinear, ForwardAgreesWhereTheLibraryHasNoEpilogue) {
   expect_forward_agrees();
 }
 
-// Recomputed activations are those of the forward pass, but where the library's own gelu made them.
-TEST(CudaLinear, GeluHasTheBitsOfItsKernelUnlessSumsAreInOrderOfArrival) {
+TEST(CudaLinear, ForwardAgreesWhereTheLibraryCallsEpiloguesInvalid) {
+  CublasLtAs library;
+  library->epilogues_are_invalid = true;
+  expect_forward_agrees(kOneLinearShape);
+}
+
+// Recomputed activations are those of the forward pass, so that only who recomputes none may leave gelu to the library.
+TEST(CudaLinear, GeluHasTheBitsOfItsKernelUnlessItMayBeFused) {
   EmulatedProducts cuda;
   const ProductTypes types{DType::f32, DType::f32};
   const ForwardData d({40, 64, 24}, types);
   for (const Order order : kOrders) {
-    const ForwardResult result =
-        forward_on_cuda(cuda, d, types, Epilogue::bias_gelu, {order, false});
-    Floats before = result.before;
-    Floats again(before.size());
-    cuda.kernels.gelu_forward({tensor(again), tensor(before)});
-    EXPECT_EQ(same_bits(again, result.y), order != Order::arrival);
+    for (const bool may_fuse : {false, true}) {
+      const ForwardResult result = forward_on_cuda(cuda, d, types, Epilogue::bias_gelu,
+                                                   {order, false}, NumberFormat::f32, may_fuse);
+      Floats before = result.before;
+      Floats again(before.size());
+      cuda.kernels.gelu_forward({tensor(again), tensor(before)});
+      EXPECT_EQ(same_bits(again, result.y), !may_fuse || order == Order::invariant);
+    }
+  }
+}
+
+TEST(CudaLinear, FusesTheGradientOfGeluInEveryOrderButTheInvariant) {
+  Floats dy = random_floats(40 * 24, 1);
+  Floats w = random_floats(24 * 64, 2);
+  Floats before = random_floats(40 * 64, 3);
+  EmulatedProducts cuda;
+  const auto gradient = [&](Order order, bool may_fuse) {
+    Floats dx(before.size());
+    cuda->linear_backward_input({.dx = tensor(dx, {40, 64}),
+                                 .dy = tensor(dy, {40, 24}),
+                                 .w = tensor(w, {24, 64}),
+                                 .gelu_pre_activation = tensor(before, {40, 64}),
+                                 .order = order,
+                                 .may_fuse_gelu = may_fuse});
+    return dx;
+  };
+  for (const Order order : kOrders) {
+    EXPECT_EQ(same_bits(gradient(order, true), gradient(order, false)), order == Order::invariant);
   }
 }
 
@@ -135,7 +169,8 @@ TEST(CudaLinear, InputGradientAgreesWithTheCpuInAllVariants) {
                  .gelu_pre_activation = gelu ? on_before.view({m, k}) : Tensor{},
                  .accumulate = accumulate,
                  .dynamic_schedule = sum.dynamic_schedule,
-                 .order = sum.order});
+                 .order = sum.order,
+                 .may_fuse_gelu = true});
             expect_close(dx.read(), to_doubles(expected), tolerance(types.out), "dx");
           }
         }
@@ -188,10 +223,10 @@ WeightGradients fresh(const LinearShape& s) {
   return {Floats(static_cast<size_t>(s.n * s.k)), Floats(static_cast<size_t>(s.n))};
 }
 
-void expect_weight_gradient_agrees() {
+void expect_weight_gradient_agrees(std::span<const LinearShape> shapes = kLinearShapes) {
   OpsOn cpu(1);
   EmulatedProducts cuda;
-  for (const LinearShape& s : kLinearShapes) {
+  for (const LinearShape& s : shapes) {
     for (const ProductTypes& types : kProductTypes) {
       WeightData d(s, types.in);
       const int64_t samples = s.m % 6 == 0 ? 6 : 1;
@@ -218,6 +253,28 @@ void expect_weight_gradient_agrees() {
 }
 
 TEST(CudaLinear, WeightGradientAgreesWithTheCpuInAllVariants) { expect_weight_gradient_agrees(); }
+
+// The kernels sum chunks of rows, the stand-in's epilogue row after row.
+TEST(CudaLinear, FusesTheGradientOfABiasInEveryOrderButTheInvariant) {
+  const WeightData d({640, 24, 16}, DType::f32, true);
+  const auto gradient = [&](Order order, bool has_epilogues) {
+    CublasLtAs library;
+    library->has_epilogues = has_epilogues;
+    EmulatedProducts cuda;
+    WeightGradients to = fresh(d.shape);
+    weight_gradient(cuda, d, {DType::f32, DType::f32}, 0, 640, 8, {order, false}, false, to);
+    return to.dbias;
+  };
+  for (const Order order : kOrders) {
+    EXPECT_EQ(same_bits(gradient(order, true), gradient(order, false)), order == Order::invariant);
+  }
+}
+
+TEST(CudaLinear, WeightGradientAgreesWhereTheLibraryCallsEpiloguesInvalid) {
+  CublasLtAs library;
+  library->epilogues_are_invalid = true;
+  expect_weight_gradient_agrees(kOneLinearShape);
+}
 
 TEST(CudaLinear, WeightGradientAgreesWhereTheLibraryHasNoEpilogue) {
   CublasLtAs library;

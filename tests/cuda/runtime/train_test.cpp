@@ -14,6 +14,7 @@
 #include "harness/device/cuda/host/emulation.h"
 #include "harness/device/cuda/runtime/cuda_device.h"
 #include "harness/train/checkpoint.h"
+#include "harness/train/operands.h"
 #include "harness/train/train_step.h"
 #include "tests/cuda/standins/cublaslt.h"
 #include "tests/cuda/standins/cudart.h"
@@ -168,6 +169,20 @@ TEST(CudaTraining, RoundsOperandsToTf32WhereItIsAskedFor) {
   EXPECT_NEAR(exact, rounded, 1e-2 * exact);
 }
 
+TEST(CudaTraining, TheHeadIsRoundedToTf32ByDevicesThatRoundThemselves) {
+  const FakeCuda fake(StreamOrder::eager);
+  const auto format = [](Precision precision, Device& on) {
+    const Case planned = tiny_gpt();
+    return Operands(recipe_of(precision), planned.model.layers, operand_sizes(planned), on)
+        .format_in_head();
+  };
+  const auto cuda = make_cuda_device(0);
+  const auto cpu = make_cpu_device(1, false);
+  EXPECT_EQ(format(Precision::tf32, *cuda), NumberFormat::tf32);
+  EXPECT_EQ(format(Precision::fp32, *cuda), NumberFormat::f32);
+  EXPECT_EQ(format(Precision::tf32, *cpu), NumberFormat::f32);
+}
+
 // What is saved from a device is the same state when it is read back, and training goes on from it with the same bits.
 TEST(CudaTraining, GoesOnFromACheckpoint) {
   const FakeCuda fake(StreamOrder::random, 7);
@@ -227,6 +242,20 @@ TEST(CudaTraining, HasBitsThatDoNotDependOnMicroBatchesInTheInvariantMode) {
   EXPECT_NE(
       first_difference(layout_free_log(deterministic(), 2), layout_free_log(deterministic(), 4)),
       "");
+}
+
+// A recomputed gelu must have the bits of the first; one that is kept may be the library's own.
+TEST(CudaTraining, LeavesGeluToTheLibraryOnlyWhereNothingIsRecomputed) {
+  const auto log = [](Recompute recompute, const Mode& mode) {
+    Case planned = tiny_gpt();
+    planned.layout.recompute = recompute;
+    return layout_free({log_on_cuda(planned, mode, {})});
+  };
+  const Log kernels = log(Recompute::full, deterministic());
+  EXPECT_EQ(first_difference(log(Recompute::selective, deterministic()), kernels), "");
+  EXPECT_NE(first_difference(log(Recompute::none, deterministic()), kernels), "");
+  EXPECT_EQ(first_difference(log(Recompute::none, invariant()), log(Recompute::full, invariant())),
+            "");
 }
 
 TEST(CudaTraining, DiffersUnderJitterInTheFastModeAlone) {

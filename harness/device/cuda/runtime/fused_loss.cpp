@@ -37,6 +37,7 @@ void MatrixProducts::fused_linear_cross_entropy(const FusedLinearCrossEntropy& c
                     .residual = {},
                     .pre_activation = {},
                     .dynamic_schedule = dynamic,
+                    .operands = call.operands,
                     .order = order});
     kernels_.cross_entropy({.losses = element_range(call.losses, begin, count),
                             .logits = logits,
@@ -49,6 +50,7 @@ void MatrixProducts::fused_linear_cross_entropy(const FusedLinearCrossEntropy& c
                            .w = call.w,
                            .gelu_pre_activation = {},
                            .dynamic_schedule = dynamic,
+                           .operands = call.operands,
                            .order = order});
     linear_backward_weight({.dw = call.dw,
                             .dbias = {},
@@ -56,7 +58,8 @@ void MatrixProducts::fused_linear_cross_entropy(const FusedLinearCrossEntropy& c
                             .x = x,
                             .accumulate = call.accumulate || begin > 0,
                             .samples = order == Order::invariant ? call.samples : 1,
-                            .sum = call.sum});
+                            .sum = call.sum,
+                            .operands = call.operands});
   }
 }
 

@@ -36,6 +36,9 @@ bool has_residual(Epilogue e) { return e == Epilogue::residual || e == Epilogue:
 bool may_time(bool dynamic_schedule, Order order) {
   return dynamic_schedule && order != Order::invariant;
 }
+// Gelu, its gradient and that of a bias. Fused with a pinned product they are as repeatable as that; but sums of a bias's gradient keep no
+// borders between samples, and an epilogue may lack for some number of rows.
+bool may_fuse(Order order) { return order != Order::invariant; }
 PlanRows plan_rows_of(Order order) {
   return order == Order::invariant ? PlanRows::any : PlanRows::exact;
 }
@@ -136,7 +139,7 @@ void MatrixProducts::linear_forward(const LinearForward& call) {
 }
 
 bool MatrixProducts::forward_with_gelu(const LinearForward& call, const ProductCall& product) {
-  if (call.order != Order::arrival || !gelu_fits(call.y.columns())) return false;
+  if (!call.may_fuse_gelu || !may_fuse(call.order) || !gelu_fits(call.y.columns())) return false;
   ProductCall fused = product;
   fused.product.epilogue = CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
   fused.memory.vector = call.bias.data;
@@ -162,7 +165,7 @@ void MatrixProducts::linear_backward_input(const LinearBackwardInput& call) {
   product.order = call.order;
   product.timed = may_time(call.dynamic_schedule, call.order);
   product.plan_rows = plan_rows_of(call.order);
-  if (before && call.order == Order::arrival && gelu_fits(columns)) {
+  if (before && call.may_fuse_gelu && may_fuse(call.order) && gelu_fits(columns)) {
     ProductCall fused = product;
     fused.product.epilogue = CUBLASLT_EPILOGUE_DGELU;
     fused.memory.auxiliary = before.data;
@@ -209,7 +212,7 @@ void MatrixProducts::linear_backward_weight(const LinearBackwardWeight& call) {
 // The library writes the gradient of a bias, and never adds to it.
 bool MatrixProducts::gradient_with_bias(const LinearBackwardWeight& call,
                                         const WeightGradient& gradient) {
-  if (!call.dbias || gradient.order != Order::arrival || call.dw.type != DType::f32) return false;
+  if (!call.dbias || !may_fuse(gradient.order) || call.dw.type != DType::f32) return false;
   const int64_t rows = call.dy.rows();
   ProductCall fused = gradient.product({0, rows}, call.dw, call.accumulate);
   Tensor written = call.dbias;

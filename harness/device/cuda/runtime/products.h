@@ -27,9 +27,9 @@ struct ProductRows {
 // not do itself, kernels do.
 //
 //  bias, residual   within the product; the residual is added first
-//  gelu             arrival: within the product where the library can (its formula is the tanh form by common use, not by its
-//                   documentation); else a kernel, with the bits of gelu_forward
-//  gradient of a bias   arrival: within the product where the library can, else a kernel's; else the deterministic kernel
+//  gelu, its gradient   arrival and ordered, where the call may: within the product if the library can (its formula is the tanh form by
+//                   common use, not by its documentation); else a kernel, with the bits of gelu_forward
+//  gradient of a bias   arrival and ordered: within the product where the library can; else a kernel of that order
 //  weight gradients, invariant   a product for each sample, added by kernels along the tree: 1 + log2(samples) gradients of working
 //                   memory in f32, and three passes over them for each sample
 //  experts          a product each, after the rows that they have were copied to the host: every call waits for the stream
