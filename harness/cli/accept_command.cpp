@@ -94,12 +94,14 @@ void require_devices(int64_t expected) {
                           node_name(), found));
 }
 
-// Cases of which the run has no record yet.
+// Cases that can run here and of which the run has no record yet.
 std::vector<std::string> cases_to_measure(const RunOptions& options, const Suite& suite) {
   std::optional<RunFolder> resumed;
   if (!options.resume.empty()) resumed = folder_to_measure(options, suite);
+  const int64_t available_bytes = available_memory_bytes();
   std::vector<std::string> names;
   for (const Case& one : suite.cases) {
+    if (case_refusal(one, suite, available_bytes)) continue;
     const auto record = resumed ? resumed->record(one.id()) : std::nullopt;
     if (!record || !finished(*record)) names.push_back(one.id());
   }
@@ -306,9 +308,13 @@ ExitCode AcceptCommand::measure(const AcceptanceRules& rules, const Streams& str
     return runs == 0 ? ExitCode::skipped : ExitCode::pass;
   }
   if (rules.devices_per_node > 0) require_devices(rules.devices_per_node);
-  // Of a run that is resumed the stages are those that are left; without any, nothing is to be said that it does not say itself.
+  // Of a run that is resumed the stages are those that are left; without any, nothing is to be said that it does not say itself, and
+  // nothing is measured that another process could disturb.
   const std::vector<std::string> cases = cases_to_measure(run_, suite);
   if (!cases.empty()) {
+    if (rules.idle_timeout_seconds > 0 && !run_.no_progress)
+      streams.err << fmt::format("dettax: waiting until the machine is idle, {} at most\n",
+                                 format_seconds(rules.idle_timeout_seconds));
     const IdleStage idle = wait_until_idle(rules);
     notes.not_idle = idle.not_idle;
     notes.notes.push_back(

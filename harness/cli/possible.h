@@ -10,7 +10,7 @@ namespace dettax {
 
 // Error{unsupported} for a case that this build and machine cannot run under that mode.
 inline void require_possible(const Case& planned, const Mode& mode) {
-  if (const auto reason = refusal(planned, mode, available_memory_bytes()))
+  if (const auto reason = arm_refusal(planned, mode, available_memory_bytes()))
     throw Error(ErrorKind::unsupported, fmt::format("{} {}: {}", planned.id(), mode.name, *reason));
 }
 

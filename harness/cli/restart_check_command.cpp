@@ -144,7 +144,7 @@ void RestartCheckCommand::require_known_items(const RestartVerdict& verdict) con
 RestartVerdict RestartCheckCommand::check(const ArmSpec& spec, Launcher& launcher,
                                           RestartSettings settings,
                                           const RestartFolder& folder) const {
-  if (const auto reason = refusal(spec.planned, spec.mode, available_memory_bytes())) {
+  if (const auto reason = arm_refusal(spec.planned, spec.mode, available_memory_bytes())) {
     RestartVerdict skipped;
     skipped.case_id = spec.planned.id();
     skipped.mode = spec.mode.name;

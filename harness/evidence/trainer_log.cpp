@@ -85,16 +85,29 @@ std::string in_lower_case(std::string_view text) {
   return out;
 }
 
-// The step of a checkpoint that a line says is loaded: " loading checkpoint from /x at iteration 120", ".../global_step120/...".
+// The step of a checkpoint that a line says is loaded: " loading checkpoint from /x at iteration 120", ".../global_step120/...",
+// "outputs/checkpoint/step-120.", "checkpoint-120".
 std::optional<int64_t> loaded_step(std::string_view line) {
   const std::string words = in_lower_case(line);
   const bool loads = contains(words, "loading") || contains(words, "loaded") ||
                      contains(words, "restored") || contains(words, "resuming");
   if (!loads || !contains(words, "checkpoint")) return std::nullopt;
-  for (const std::string_view key : {"at iteration", "at step", "global_step", "step=", "iter_"}) {
+  for (const std::string_view key : {"at iteration", "at step", "global_step", "step=", "step-",
+                                     "step_", "iter_", "checkpoint-"}) {
     if (const auto number = number_after(words, key)) return number->value;
   }
   return std::nullopt;
+}
+
+// A number as C and Python print it that is none: nan, inf, infinity, nan(0x...), with a sign or without; not the beginning of a word.
+bool starts_with_no_number(std::string_view text) {
+  if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
+  for (const std::string_view word : {"infinity", "inf", "nan"}) {
+    if (!text.starts_with(word)) continue;
+    text.remove_prefix(word.size());
+    return text.find_first_of("abcdefghijklmnopqrstuvwxyz0123456789_") != 0;
+  }
+  return false;
 }
 
 // Whether a line of progress tells a loss or a gradient norm that is no number, or counts such steps.
@@ -104,8 +117,7 @@ bool reports_nan(std::string_view line) {
     for (size_t at = words.find(key); at != std::string::npos; at = words.find(key, at + 1)) {
       std::string_view rest = std::string_view(words).substr(at + key.size());
       rest.remove_prefix(std::min(rest.find_first_not_of(" :="), rest.size()));
-      if (rest.starts_with('-') || rest.starts_with('+')) rest.remove_prefix(1);
-      if (rest.starts_with("nan") || rest.starts_with("inf")) return true;
+      if (starts_with_no_number(rest)) return true;
     }
   }
   const auto counted = number_after(words, "number of nan iterations:");
@@ -147,7 +159,7 @@ class Reader {
   // Each rank says it, some both before and after.
   void note_load(int64_t step) {
     const bool again = log_.loads.empty() || stepped_ || log_.loads.back().step != step;
-    if (again) log_.loads.push_back({step, std::nullopt});
+    if (again) log_.loads.push_back({step, std::nullopt, std::nullopt});
     stepped_ = false;
   }
   void note_nan(int64_t step) {
@@ -158,6 +170,9 @@ class Reader {
     stepped_ = true;
     if (!log_.first_step) log_.first_step = step;
     log_.last_step = std::max(step, log_.last_step.value_or(step));
+    if (log_.loads.empty()) return;
+    std::optional<int64_t>& reached = log_.loads.back().last_step;
+    reached = std::max(step, reached.value_or(step));
   }
 
   std::string place(std::string_view line) const {
@@ -209,32 +224,67 @@ std::string warning_words(const UnprotectedOp& op, int64_t steps) {
                      each_step ? " a step" : "", at(op.place));
 }
 
-// How long after its start each of the last starts from one checkpoint came to a NaN.
-std::vector<int64_t> distances_to_nan(const std::vector<LoggedLoad>& loads) {
-  std::vector<int64_t> distances;
-  for (auto one = loads.rbegin(); one != loads.rend(); ++one) {
-    const std::optional<int64_t> nan_step = one->nan_step;
-    if (one->step != loads.back().step || !nan_step) break;
-    distances.push_back(*nan_step - one->step);
-  }
-  return distances;
+// Starts from one checkpoint, one after the other, each of which came to a NaN.
+struct Loop {
+  std::vector<LoggedLoad> starts;
+  std::vector<LoggedLoad> later;  // of any checkpoint
+};
+
+bool goes_past(const LoggedLoad& load, const std::vector<LoggedLoad>& starts) {
+  return load.step == starts.front().step && !load.nan_step &&
+         load.last_step >= starts.back().nan_step;
 }
 
-// If they are as many as make it a loop.
+// The last one that is long enough and that no later start from the same checkpoint got past.
+std::optional<Loop> find_loop(const std::vector<LoggedLoad>& loads) {
+  std::optional<Loop> found;
+  std::vector<LoggedLoad> starts;
+  for (const LoggedLoad& load : loads) {
+    if (found && goes_past(load, found->starts)) found.reset();
+    if (!starts.empty() && load.step != starts.front().step) starts.clear();
+    if (load.nan_step) {
+      starts.push_back(load);
+    } else {
+      starts.clear();
+    }
+    if (static_cast<int64_t>(starts.size()) >= kStartsThatEndAlike) {
+      found = Loop{starts, {}};
+    } else if (found) {
+      found->later.push_back(load);
+    }
+  }
+  return found;
+}
+
+// What became of the starts after it.
+std::string later_words(const Loop& loop) {
+  if (loop.later.empty()) return "";
+  const LoggedLoad& last = loop.later.back();
+  if (last.nan_step)
+    return fmt::format(" The last start, from {}, came to a NaN in step {}.", last.step,
+                       *last.nan_step);
+  if (!last.last_step) return fmt::format(" The last start, from {}, tells no step.", last.step);
+  return fmt::format(" A later start, from {}, went on to step {} without one.", last.step,
+                     *last.last_step);
+}
+
 std::string loop_words(const std::vector<LoggedLoad>& loads) {
-  const std::vector<int64_t> distances = distances_to_nan(loads);
-  const auto starts = static_cast<int64_t>(distances.size());
-  if (starts < kStartsThatEndAlike) return "";
-  const int64_t step = loads.back().step;
-  if (std::ranges::count(distances, distances.front()) != starts)
+  const std::optional<Loop> loop = find_loop(loads);
+  if (!loop) return "";
+  const size_t starts = loop->starts.size();
+  const int64_t step = loop->starts.front().step;
+  const std::optional<int64_t> nan_step = loop->starts.front().nan_step;
+  const bool alike = std::ranges::all_of(
+      loop->starts, [&](const LoggedLoad& one) { return one.nan_step == nan_step; });
+  if (!alike)
     return fmt::format(
         "NaN after each of {} loads of {}, but not at the same step: a race, memory that was not "
-        "written or the hardware rather than the checkpoint.",
-        starts, step);
+        "written or the hardware rather than the checkpoint.{}",
+        starts, step, later_words(*loop));
   return fmt::format(
       "same NaN at +{} after each of {} loads of {}: deterministic, suspect the checkpoint; stop "
-      "starting from it after {}, and go back to one before {}.",
-      distances.front(), starts, step, kStartsThatEndAlike, step);
+      "starting from it after {}, and go back to one before {}.{}",
+      *nan_step - step, starts, step, kStartsThatEndAlike, step, later_words(*loop));
 }
 
 }  // namespace

@@ -23,10 +23,10 @@ struct RefusedOp {
   std::string place;
   std::string reason;  // why, or what was not set
 };
-// A start from a checkpoint, and the first step after it whose loss or gradient norm was no number.
+// A start from a checkpoint, the first step after it whose loss or gradient norm was no number, and the last that was reported.
 struct LoggedLoad {
   int64_t step = 0;  // that the checkpoint is of
-  std::optional<int64_t> nan_step;
+  std::optional<int64_t> nan_step, last_step;
 };
 struct TrainerLog {
   int64_t lines = 0;

@@ -41,13 +41,6 @@ int64_t control_group_available_bytes() {
   return std::max<int64_t>(0, limit - used);
 }
 
-std::optional<std::string> missing_backend(const Case& planned) {
-  if (planned.backend != Backend::cuda) return std::nullopt;
-  const std::string missing = find_cuda().missing;
-  if (missing.empty()) return std::nullopt;
-  return fmt::format("backend cuda is not available: {}; use backend: cpu", missing);
-}
-
 // Ops are timed by the host, which on a device only issues them.
 std::optional<std::string> missing_profiler(const Case& planned, const Suite& suite) {
   if (planned.backend != Backend::cuda || (!suite.profile.arms && !suite.profile.ablate))
@@ -57,6 +50,13 @@ std::optional<std::string> missing_profiler(const Case& planned, const Suite& su
 }
 
 }  // namespace
+
+std::optional<std::string> missing_backend(const Case& planned) {
+  if (planned.backend != Backend::cuda) return std::nullopt;
+  const std::string missing = find_cuda().missing;
+  if (missing.empty()) return std::nullopt;
+  return fmt::format("backend cuda is not available: {}; use backend: cpu", missing);
+}
 
 int64_t available_memory_bytes() {
   return std::min(kernel_available_bytes(), control_group_available_bytes());
@@ -73,6 +73,12 @@ int64_t case_memory_bytes(const Case& planned, const Suite& suite) {
   // One at a time is copied before it is written, each rank its part.
   const bool saves = suite.evidence.checkpoints() > 0 && control_mode(suite) != nullptr;
   return saves ? total + checkpoint_bytes(placed) / placed.topology.nodes : total;
+}
+
+std::optional<std::string> arm_refusal(const Case& planned, const Mode& mode,
+                                       int64_t available_bytes) {
+  if (auto reason = missing_backend(planned)) return reason;
+  return refusal(planned, mode, available_bytes);
 }
 
 std::optional<std::string> case_refusal(const Case& planned, const Suite& suite,

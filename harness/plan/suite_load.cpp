@@ -106,6 +106,11 @@ void check_arm_name(const MapReader& reader, const Suite& suite, const Mode& mod
   if (mode.name == "control")
     throw config_error(node, key, "control is the name of the second fast arm");
   bool taken = mode.name == suite.fast.name;
+  if (taken && node.origin.starts_with("--"))  // a flag cannot give it a name
+    throw config_error(node, key,
+                       fmt::format("{} is the suite's fast arm already, and promises nothing; name "
+                                   "another mode",
+                                   mode.name));
   for (const Mode& other : suite.modes) taken = taken || other.name == mode.name;
   if (taken) {
     throw config_error(node, key,

@@ -125,6 +125,22 @@ TEST_F(Bisect, RefusesInOneLineWhatItCannotRepeat) {
               HasSubstr("--tries 0.5: a whole number from 1 to 1000"));
 }
 
+TEST_F(Bisect, SkipsWhatThisMachineHasNoBackendFor) {
+  const fs::path recorded = copied("device");
+  fs::path other = recorded;
+  fs::rename(recorded, other += ".cuda");  // the id of such a case ends so
+  const fs::path suite = other.parent_path().parent_path() / "suite.yaml";
+  std::string text = read_text(suite);
+  const size_t at = text.find("backend: cpu");
+  ASSERT_NE(at, std::string::npos);
+  std::ofstream(suite) << text.replace(at, 12, "backend: cuda");
+  const Outcome outcome =
+      run_program(folder_->path(), "bisect " + (other / "deterministic.run_1.ledger").string() +
+                                       ' ' + (other / "deterministic.run_2.ledger").string());
+  EXPECT_EQ(outcome.exit_code, 77) << outcome.out;
+  EXPECT_THAT(outcome.err, HasSubstr("backend cuda is not available: "));
+}
+
 TEST_F(Bisect, HasTheExitCodesOfDiff) {
   const fs::path other = copied("lacking");
   const auto both = [&](const std::string& arguments) {

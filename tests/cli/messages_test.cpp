@@ -97,7 +97,11 @@ TEST(BadInput, IsOneLineThatSaysWhatWouldBeRight) {
       {"run tiny --mode determinstic", 2,
        "dettax: --mode: mode \"determinstic\" does not exist; did you mean \"deterministic\"?\n"},
       {"run tiny --mode fast", 2,
-       "dettax: --mode: a second arm named \"fast\" in modes; give it a name of its own\n"},
+       "dettax: --mode: fast is the suite's fast arm already, and promises nothing; name another "
+       "mode\n"},
+      {"restart-check tiny --mode fast", 2,
+       "dettax: --mode: fast is the suite's fast arm already, and promises nothing; name another "
+       "mode\n"},
       {"run tiny --mode invariant --mode invariant", 2,
        "dettax: --mode: a second arm named \"invariant\" in modes; give it a name of its own\n"},
       {"run tiny --dp 3", 2,
@@ -298,6 +302,35 @@ TEST(Backend, CudaThatIsNotThereIsNamedWithItsCode) {
   const Outcome dumped = run_program(folder.path(), "run tiny --backend cuda --dump-config");
   EXPECT_EQ(dumped.exit_code, 0);
   EXPECT_EQ(run_program(folder.path(), "run tiny --backend gpu").exit_code, 2);
+}
+
+// Whatever would load the plug-in says so before, as the plan does.
+TEST(Backend, CudaOfASuiteThatIsNotThereIsSkippedByEveryCommand) {
+  const TemporaryFolder folder;
+  const std::string reason = "backend cuda is not available: ";
+  for (const char* command : {"restart-check gpu", "restart-check tiny -C defaults.backend=cuda",
+                              "verify --golden g.ledger --record --suite gpu"}) {
+    const Outcome one = run_program(folder.path(), command);
+    EXPECT_EQ(one.exit_code, 77) << command << '\n' << one.out << one.err;
+    EXPECT_THAT(one.out + one.err, HasSubstr(reason)) << command;
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / "g.ledger"));
+}
+
+TEST(Accept, WaitsForAnIdleMachineOnlyWhereSomethingCanRun) {
+  const TemporaryFolder folder;
+  const char* said = "dettax: waiting until the machine is idle, ";
+  const Outcome refused = run_program(folder.path(), "accept gpu --output-dir runs");
+  EXPECT_EQ(refused.exit_code, 77);
+  EXPECT_THAT(refused.err, ::testing::Not(HasSubstr(said)));
+  EXPECT_THAT(refused.out, ::testing::Not(HasSubstr("idle check")));
+  const Outcome waited =
+      run_program(folder.path(),
+                  "accept tiny --output-dir runs -C measure.budget_seconds=1 -C "
+                  "evidence.controls=false --rule idle.interval_seconds=0.1 --rule "
+                  "idle.timeout_seconds=0.2");
+  EXPECT_THAT(waited.err, HasSubstr(said));
+  EXPECT_THAT(waited.out, HasSubstr("idle check"));
 }
 
 TEST(Doctor, SaysWhatIsBroken) {

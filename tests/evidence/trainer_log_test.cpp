@@ -185,5 +185,61 @@ TEST(TrainerLog, ReadsLoadsAndNansOfOtherTrainers) {
   EXPECT_EQ(log.loads[0].nan_step, 122);
 }
 
+TEST(Case, Nan03ALoopThatSomebodyGotOutOfIsStillTold) {
+  const std::string loop = attempt(120, 2) + attempt(120, 2) + attempt(120, 2);
+  const std::string healthy = start_from(100) + iteration(101) + iteration(140);
+  const Verdict left = judge_trainer_log(read(loop + healthy));
+  EXPECT_EQ(left.reason_code, "restart_loop");
+  EXPECT_THAT(left.reason, HasSubstr("same NaN at +3 after each of 3 loads of 120: "));
+  EXPECT_THAT(left.reason, HasSubstr(" A later start, from 100, went on to step 140 without one."));
+  const Verdict not_left = judge_trainer_log(read(loop + attempt(100, 5)));
+  EXPECT_EQ(not_left.reason_code, "restart_loop");
+  EXPECT_THAT(not_left.reason, HasSubstr(" The last start, from 100, came to a NaN in step 106."));
+  const Verdict begun = judge_trainer_log(read(loop + start_from(120)));
+  EXPECT_EQ(begun.reason_code, "restart_loop");
+  EXPECT_THAT(begun.reason, HasSubstr(" The last start, from 120, tells no step."));
+  EXPECT_NE(judge_trainer_log(read(attempt(120, 2) + attempt(120, 2) + healthy)).reason_code,
+            "restart_loop")
+      << "twice may be chance";
+}
+
+TEST(TrainerLog, ReadsTheStepOfACheckpointAsTrainersNameIt) {
+  for (const char* line :
+       {"[rank0]:[titan] 2026-11-02 10:00:00,000 - root - INFO - Loading the checkpoint from "
+        "outputs/checkpoint/step-120.\n",
+        "Loading model from outputs/checkpoint-120.\n", "Loaded checkpoint /x/step_120/state.pt\n",
+        "Resuming from checkpoint /x/checkpoint-7/global_step_120\n"}) {
+    const TrainerLog log = read(line);
+    ASSERT_THAT(log.loads, SizeIs(1)) << line;
+    EXPECT_EQ(log.loads[0].step, 120) << line;
+  }
+  EXPECT_THAT(read("Finished loading the checkpoint in 2.34 seconds.\n").loads, SizeIs(0));
+  EXPECT_THAT(read("Saving the checkpoint to outputs/checkpoint/step-120.\n").loads, SizeIs(0));
+}
+
+TEST(Case, Nan03ALoopOfTorchtitanIsFound) {
+  const std::string start =
+      "[rank0]: Loading the checkpoint from outputs/checkpoint/step-120.\n"
+      "[rank0]: Finished loading the checkpoint in 2.34 seconds.\n"
+      "[rank0]: step: 121  loss:  7.1021  grad_norm: 1.31  memory: 9.12GiB(9.6%)\n"
+      "[rank0]: step: 122  loss:  nan  grad_norm: nan  memory: 9.12GiB(9.6%)\n";
+  const Verdict verdict = judge_trainer_log(read(start + start + start));
+  EXPECT_EQ(verdict.reason_code, "restart_loop");
+  EXPECT_THAT(verdict.reason, HasSubstr("same NaN at +2 after each of 3 loads of 120"));
+}
+
+TEST(TrainerLog, TakesNoWordForANumberThatIsNone) {
+  const auto nan_step = [](const std::string& rest) {
+    const TrainerLog log = read(start_from(120) + "step: 121 " + rest + "\n");
+    return log.loads.at(0).nan_step;
+  };
+  for (const char* none : {"load_balancing_loss: 1 | info loss: infra ok", "loss: nanny 1",
+                           "loss: information", "loss: nan_count 0", "loss: 7.1"})
+    EXPECT_EQ(nan_step(none), std::nullopt) << none;
+  for (const char* one : {"loss: nan", "loss: NaN | x", "loss: -nan", "loss=inf,", "loss: Infinity",
+                          "loss: -inf", "grad norm: nan(0x7ff)"})
+    EXPECT_EQ(nan_step(one), 121) << one;
+}
+
 }  // namespace
 }  // namespace dettax
