@@ -32,6 +32,8 @@ std::string read_file(const std::filesystem::path& path);  // Error{config} if i
 // Whether a record holds a result; else its case is to be run again.
 bool finished(const Record& record);
 
+inline constexpr const char* kRunLockName = "run.lock";  // in a run folder
+
 // That this process, and no other, runs a run folder; held until it goes out of scope or the process
 // ends, however it ends.
 class RunLock {

@@ -14,8 +14,6 @@
 namespace dettax {
 namespace {
 
-constexpr const char* kLock = "run.lock";
-
 // The holder may not have written its number yet.
 std::string holder(int descriptor) {
   std::string text(32, '\0');
@@ -39,17 +37,19 @@ int lock(int descriptor, double patience_seconds) {
 }  // namespace
 
 RunLock::RunLock(const std::filesystem::path& run_folder, double patience_seconds)
-    : file_(std::make_unique<FileHandle>(run_folder / kLock, O_RDWR | O_CREAT)) {
+    : file_(std::make_unique<FileHandle>(run_folder / kRunLockName, O_RDWR | O_CREAT)) {
   const int descriptor = file_->descriptor();
   const int reason = lock(descriptor, patience_seconds);
   if (reason == EWOULDBLOCK)
     throw Error(ErrorKind::config, run_folder.string() + ": is being run by " + holder(descriptor));
   if (reason != 0)
-    throw Error(ErrorKind::infrastructure, (run_folder / kLock).string() + ": cannot be locked: " +
-                                               std::generic_category().message(reason));
+    throw Error(ErrorKind::infrastructure,
+                (run_folder / kRunLockName).string() +
+                    ": cannot be locked: " + std::generic_category().message(reason));
   if (::ftruncate(descriptor, 0) != 0)
-    throw Error(ErrorKind::infrastructure, (run_folder / kLock).string() + ": cannot be emptied: " +
-                                               std::generic_category().message(errno));
+    throw Error(ErrorKind::infrastructure,
+                (run_folder / kRunLockName).string() +
+                    ": cannot be emptied: " + std::generic_category().message(errno));
   file_->write(std::to_string(::getpid()));
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <ostream>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -24,6 +25,7 @@
 #include "harness/launch/ledgers.h"
 #include "harness/launch/replay.h"
 #include "harness/plan/loaders.h"
+#include "harness/train/checkpoint_names.h"
 #include "results/journal.h"
 
 namespace dettax {
@@ -47,6 +49,9 @@ Origin origin_of(const fs::path& ledger, const LedgerHead& head) {
     const LedgerPlace place{suite.cases.at(0).id(), suite.modes.at(0).name, "relaunch"};
     return {std::move(suite), place, {}};
   }
+  if (const fs::path run = run_around(ledger); !run.empty())
+    throw Error(ErrorKind::config, fmt::format("{}: is missing; it says how to repeat {}",
+                                               (run / "suite.yaml").string(), ledger.string()));
   throw Error(ErrorKind::config,
               fmt::format("{}: lies in no run folder (RUN/ledgers/CASE/ARM.RUN.ledger), so that "
                           "nothing says how to repeat it",
@@ -92,7 +97,7 @@ class BisectCommand : public Command {
   int tries() const;
   void fill(BisectReport& report, const Streams& streams) const;
   void replay_in(const fs::path& folder, const Repeatable& a, const Repeatable& b,
-                 BisectReport& report, const Streams& streams,
+                 const ReplayStart& start, BisectReport& report, const Streams& streams,
                  const InterruptWatch& interrupts) const;
 
   std::string a_, b_, arm_, case_, json_, output_dir_;
@@ -212,14 +217,47 @@ RecordedRun recorded_run(const Origin& origin, const std::string& name, LedgerSo
       checkpoint_folder(ledger_folders(origin.run_folder, origin.place.case_id), origin.place.arm)};
 }
 
-// Why an arm has no checkpoints though its suite asks for them.
-void add_not_saved(const Origin& origin, std::vector<std::string>& out) {
-  if (origin.run_folder.empty() || !fs::exists(origin.run_folder / kJournalName)) return;
+// Why the run went on without checkpoints of that arm, as its journal has it.
+std::vector<std::string> journaled_not_saved(const Origin& origin) {
+  std::vector<std::string> found;
+  if (!fs::exists(origin.run_folder / kJournalName)) return found;
   for (const JournalEntry& entry : read_journal(origin.run_folder)) {
-    const bool meant = entry.event == kNotSavedEvent && entry.case_id == origin.place.case_id &&
-                       entry.detail.starts_with(origin.place.arm + ": ");
-    if (meant && std::ranges::find(out, entry.detail) == out.end()) out.push_back(entry.detail);
+    if (entry.event == kNotSavedEvent && entry.case_id == origin.place.case_id &&
+        entry.detail.starts_with(origin.place.arm + ": "))
+      found.push_back(entry.detail);
   }
+  return found;
+}
+
+// Why an arm has no checkpoints up to that step though its suite asks for them.
+void add_not_saved(const Repeatable& one, const fs::path& folder, int64_t step,
+                   std::vector<std::string>& out) {
+  const Origin& origin = one.origin;
+  if (origin.run_folder.empty()) return;
+  std::vector<std::string> reasons = journaled_not_saved(origin);
+  const int every = origin.suite.evidence.checkpoint_every;
+  std::error_code error;
+  const bool none = named_checkpoints(folder, error).empty() && !error;
+  if (reasons.empty() && none && every > 0 && step >= every && one.spec.mode.claims_reproducible)
+    reasons.push_back(
+        fmt::format("{}/{} has no checkpoints although the suite asks for one every {} steps ({})",
+                    origin.place.case_id, origin.place.arm, every, folder.string()));
+  for (std::string& why : reasons) {
+    if (std::ranges::find(out, why) == out.end()) out.push_back(std::move(why));
+  }
+}
+
+ReplayStart start_of(const Repeatable& a, const Repeatable& b, const LedgerDiff& recorded,
+                     int64_t step) {
+  const auto ledger_a = open_ledger(recorded.a.name), ledger_b = open_ledger(recorded.b.name);
+  const std::array runs{recorded_run(a.origin, recorded.a.name, *ledger_a),
+                        recorded_run(b.origin, recorded.b.name, *ledger_b)};
+  ReplayStart start = nearest_start(runs, step);
+  if (start.checkpoint.empty()) {
+    add_not_saved(a, runs[0].checkpoints, step, start.passed_over);
+    add_not_saved(b, runs[1].checkpoints, step, start.passed_over);
+  }
+  return start;
 }
 
 void BisectCommand::fill(BisectReport& report, const Streams& streams) const {
@@ -233,34 +271,24 @@ void BisectCommand::fill(BisectReport& report, const Streams& streams) const {
   const auto a = repeatable(report.recorded.a, report.why_not_replayed);
   const auto b = repeatable(report.recorded.b, report.why_not_replayed);
   if (!a || !b) return;
+  require_possible(a->spec.planned, a->spec.mode);
+  require_possible(b->spec.planned, b->spec.mode);
+  // Before signals are watched for: nobody asks for them meanwhile.
+  const ReplayStart start = start_of(*a, *b, report.recorded, first->step);
   const InterruptWatch interrupts;
-  if (!output_dir_.empty()) return replay_in(output_dir_, *a, *b, report, streams, interrupts);
+  if (!output_dir_.empty())
+    return replay_in(output_dir_, *a, *b, start, report, streams, interrupts);
   const ScratchFolder scratch("bisect");
-  replay_in(scratch.path(), *a, *b, report, streams, interrupts);
-}
-
-ReplayStart start_of(const Repeatable& a, const Repeatable& b, const LedgerDiff& recorded,
-                     int64_t step) {
-  const auto ledger_a = open_ledger(recorded.a.name), ledger_b = open_ledger(recorded.b.name);
-  const std::array runs{recorded_run(a.origin, recorded.a.name, *ledger_a),
-                        recorded_run(b.origin, recorded.b.name, *ledger_b)};
-  ReplayStart start = nearest_start(runs, step);
-  if (start.checkpoint.empty()) {
-    add_not_saved(a.origin, start.passed_over);
-    add_not_saved(b.origin, start.passed_over);
-  }
-  return start;
+  replay_in(scratch.path(), *a, *b, start, report, streams, interrupts);
 }
 
 void BisectCommand::replay_in(const fs::path& folder, const Repeatable& a, const Repeatable& b,
-                              BisectReport& report, const Streams& streams,
-                              const InterruptWatch& interrupts) const {
-  require_possible(a.spec.planned, a.spec.mode);
-  require_possible(b.spec.planned, b.spec.mode);
+                              const ReplayStart& start, BisectReport& report,
+                              const Streams& streams, const InterruptWatch& interrupts) const {
   const std::optional<LedgerEntry>& first = report.recorded.comparison.first;
   if (!first) return;
   ReplaySettings settings;
-  settings.start = start_of(a, b, report.recorded, first->step);
+  settings.start = start;
   settings.steps = first->step + 1 - settings.start.step;
   settings.tries = tries();
   settings.compare = options();

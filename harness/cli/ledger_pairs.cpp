@@ -59,10 +59,14 @@ bool are_ledger_files(const std::string& command, const std::string& a, const st
   return file_a;
 }
 
-fs::path run_of_ledger(const fs::path& ledger) {
+fs::path run_around(const fs::path& ledger) {
   const fs::path ledgers = fs::absolute(ledger).lexically_normal().parent_path().parent_path();
-  const fs::path run = ledgers.parent_path();
-  return ledgers.filename() == "ledgers" && fs::exists(run / "suite.yaml") ? run : fs::path();
+  return ledgers.filename() == "ledgers" ? ledgers.parent_path() : fs::path();
+}
+
+fs::path run_of_ledger(const fs::path& ledger) {
+  const fs::path run = run_around(ledger);
+  return !run.empty() && fs::exists(run / "suite.yaml") ? run : fs::path();
 }
 
 std::vector<NamedFile> files_read(const std::string& a, const std::string& b, bool files) {
@@ -73,7 +77,7 @@ std::vector<NamedFile> files_read(const std::string& a, const std::string& b, bo
     if (run.empty()) continue;
     // A ledger is read also where its run has lost its journal.
     if (files && !fs::exists(run / kJournalName)) {
-      for (const char* kept : {"suite.yaml", "ledgers", "checkpoints"})
+      for (const char* kept : {"suite.yaml", kRunLockName, "ledgers", "checkpoints"})
         read.push_back({what, (run / kept).string()});
       continue;
     }

@@ -15,7 +15,9 @@ namespace dettax {
 // files where an arm or a case is `chosen`.
 bool are_ledger_files(const std::string& command, const std::string& a, const std::string& b,
                       bool chosen);
-// The run whose evidence that ledger file is; empty: of none.
+// The folder that is the run of that ledger file by its place in it; empty: none.
+std::filesystem::path run_around(const std::filesystem::path& ledger);
+// That one where it says how it is repeated; else empty.
 std::filesystem::path run_of_ledger(const std::filesystem::path& ledger);
 
 // What is read where A and B are ledger files, or runs: these and what the runs they are of keep. No result may take its place

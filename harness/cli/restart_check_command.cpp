@@ -100,13 +100,17 @@ void RestartCheckCommand::declare(Options& options) {
 RestartSettings RestartCheckCommand::settings() const {
   const double steps = steps_.value_or(4);
   const double save_at = save_at_.value_or(std::floor(steps / 2));
-  const auto whole = [](double value) { return value == std::floor(value) && value < 1e6; };
-  if (!whole(steps) || steps < 2)
+  constexpr double kMost = 999'999;
+  const auto whole = [](double value, double least, double most) {
+    return value == std::floor(value) && value >= least && value <= most;
+  };
+  if (!whole(steps, 2, kMost))
+    throw Error(
+        ErrorKind::usage,
+        fmt::format("--steps {}: a whole number from 2 to {} would be right", steps, kMost));
+  if (!whole(save_at, 1, steps - 1))
     throw Error(ErrorKind::usage,
-                fmt::format("--steps {}: a number from 2 on would be right", steps));
-  if (!whole(save_at) || save_at < 1 || save_at >= steps)
-    throw Error(ErrorKind::usage,
-                fmt::format("--save-at {}: a number from 1 to {} would be right, one less "
+                fmt::format("--save-at {}: a whole number from 1 to {} would be right, one less "
                             "than --steps at most",
                             save_at, steps - 1));
   RestartSettings settings;
@@ -163,18 +167,21 @@ RestartVerdict RestartCheckCommand::checked(const ArmSpec& spec, Launcher& launc
                                             const RestartSettings& settings,
                                             const RestartFolder& folder,
                                             const InterruptWatch& interrupts) const {
+  RestartVerdict failed;
+  failed.case_id = spec.planned.id();
+  failed.mode = spec.mode.name;
   try {
     return check(spec, launcher, settings, folder);
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::usage || error.kind() == ErrorKind::internal ||
         interrupts.pending())
       throw;
-    RestartVerdict failed;
-    failed.case_id = spec.planned.id();
-    failed.mode = spec.mode.name;
     failed.error = error.what();
-    return failed;
+  } catch (const fs::filesystem_error& error) {
+    failed.error =
+        fmt::format("{}: cannot be used: {}", error.path1().string(), error.code().message());
   }
+  return failed;
 }
 
 ExitCode RestartCheckCommand::run(const Streams& streams) {

@@ -103,7 +103,8 @@ std::vector<NamedFile> files_of_run(const std::string& what, const RunFolder& fo
   const auto add = [&](const std::string& name) {
     files.push_back({what, (folder.path() / name).string()});
   };
-  for (const char* name : {"suite.yaml", kJournalName, "ledgers", "checkpoints"}) add(name);
+  for (const char* name : {"suite.yaml", kJournalName, kRunLockName, "ledgers", "checkpoints"})
+    add(name);
   for (const JournalEntry& entry : read_journal(folder.path())) {
     if (entry.event == kPlannedEvent) add(entry.case_id + ".json");
   }

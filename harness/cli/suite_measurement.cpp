@@ -88,6 +88,10 @@ MeasuredSuite measure_suite(const Suite& suite, RunFolder& folder, const RunOpti
   settings.on_record = [&](size_t done, size_t total, const Record& record) {
     progress.finished(done, total, record);
   };
+  settings.on_not_saved = [&](const std::string& case_id, const std::string& why) {
+    progress.clear();
+    streams.err << fmt::format("dettax: {}: {}\n", case_id, why);
+  };
   settings.interrupted = [&] { return interrupts.signal().has_value(); };
 
   streams.err << "dettax: run folder " << folder.path().string() << '\n';

@@ -1,6 +1,7 @@
 #include "harness/launch/replay_start.h"
 
 #include <algorithm>
+#include <system_error>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -14,16 +15,21 @@ namespace dettax {
 namespace {
 
 // Those with which this step is still to come, the nearest first. Two runs of one arm share a folder.
-std::vector<NamedCheckpoint> candidates(std::span<const RecordedRun> runs, int64_t step) {
+std::vector<NamedCheckpoint> candidates(std::span<const RecordedRun> runs, int64_t step,
+                                        std::vector<std::string>& passed_over) {
   std::vector<NamedCheckpoint> found;
   std::vector<std::filesystem::path> looked_at;
   for (const RecordedRun& run : runs) {
     if (run.checkpoints.empty() || std::ranges::find(looked_at, run.checkpoints) != looked_at.end())
       continue;
     looked_at.push_back(run.checkpoints);
-    for (NamedCheckpoint& one : named_checkpoints(run.checkpoints)) {
+    std::error_code error;
+    for (NamedCheckpoint& one : named_checkpoints(run.checkpoints, error)) {
       if (one.name.step > 0 && one.name.step <= step) found.push_back(std::move(one));
     }
+    if (error)
+      passed_over.push_back(
+          fmt::format("{}: cannot be read: {}", run.checkpoints.string(), error.message()));
   }
   std::ranges::stable_sort(found, [](const NamedCheckpoint& a, const NamedCheckpoint& b) {
     return std::tie(a.name.step, a.name.attempt) > std::tie(b.name.step, b.name.attempt);
@@ -73,7 +79,7 @@ std::string why_not_from(const NamedCheckpoint& named, std::span<const RecordedR
 
 ReplayStart nearest_start(std::span<const RecordedRun> runs, int64_t step) {
   ReplayStart start;
-  for (const NamedCheckpoint& one : candidates(runs, step)) {
+  for (const NamedCheckpoint& one : candidates(runs, step, start.passed_over)) {
     std::string why = why_not_from(one, runs);
     if (why.empty()) {
       start.step = one.name.step;

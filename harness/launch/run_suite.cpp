@@ -70,10 +70,12 @@ std::function<void(const CaseProgress&)> tells_progress(const RunSuiteSettings& 
   };
 }
 
-std::function<void(const std::string&)> journals_not_saved(RunFolder& folder,
-                                                           const std::string& case_id) {
-  return [&folder, case_id](const std::string& words) {
+std::function<void(const std::string&)> tells_not_saved(const RunSuiteSettings& settings,
+                                                        RunFolder& folder,
+                                                        const std::string& case_id) {
+  return [&settings, &folder, case_id](const std::string& words) {
     folder.journal(kNotSavedEvent, case_id, words);
+    if (settings.on_not_saved) settings.on_not_saved(case_id, words);
   };
 }
 
@@ -102,7 +104,7 @@ SuiteRun run_suite(const Suite& suite, RunFolder& folder, Launcher& launcher,
                                   folder.run_id(),
                                   tells_progress(settings, i, total),
                                   settings.interrupted,
-                                  journals_not_saved(folder, id)};
+                                  tells_not_saved(settings, folder, id)};
         folder.journal(kStartedEvent, id);
         try {
           record = run_case(planned, context);

@@ -15,6 +15,8 @@ struct RunSuiteSettings {
       budget_seconds;  // for the whole run; each case gets its share of what is left
   std::function<void(size_t done, size_t total, const CaseProgress&)> on_progress;
   std::function<void(size_t done, size_t total, const Record&)> on_record;
+  // Why checkpoints of a case are missing that it went on without.
+  std::function<void(const std::string& case_id, const std::string& why)> on_not_saved;
   std::function<bool()> interrupted;
 };
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 #include <sstream>
+#include <system_error>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -205,10 +206,13 @@ std::string to_json(const CheckpointManifest& manifest) {
 
 CheckpointManifest read_manifest(const std::filesystem::path& checkpoint) {
   const std::filesystem::path path = checkpoint / kManifestName;
-  std::ifstream in(path, std::ios::binary);
+  std::ifstream in;
   std::ostringstream text;
-  if (in) text << in.rdbuf();
-  if (!in || !text)
+  std::error_code neither;
+  // To open a pipe would wait for who writes it.
+  if (std::filesystem::is_regular_file(path, neither)) in.open(path, std::ios::binary);
+  if (in.is_open()) text << in.rdbuf();
+  if (!in.is_open() || !in || !text)
     throw Error(ErrorKind::config,
                 checkpoint.string() + ": is no checkpoint: it has no readable " + kManifestName);
   const auto refuse = [&](const std::string& why) {

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 namespace dettax {
@@ -25,5 +26,8 @@ struct NamedCheckpoint {
   std::filesystem::path path;
 };
 std::vector<NamedCheckpoint> named_checkpoints(const std::filesystem::path& folder);
+// Likewise; `error` is why not all of the folder was seen. A folder that is not there has none, and is no error.
+std::vector<NamedCheckpoint> named_checkpoints(const std::filesystem::path& folder,
+                                               std::error_code& error);
 
 }  // namespace dettax

@@ -39,13 +39,21 @@ std::optional<CheckpointName> parse_checkpoint_name(std::string_view name) {
 }
 
 std::vector<NamedCheckpoint> named_checkpoints(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  return named_checkpoints(folder, ignored);
+}
+
+std::vector<NamedCheckpoint> named_checkpoints(const std::filesystem::path& folder,
+                                               std::error_code& error) {
   std::vector<NamedCheckpoint> found;
-  std::error_code error;
+  std::error_code neither;
+  error.clear();
   for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
     const auto name = parse_checkpoint_name(entry->path().filename().string());
-    if (name && entry->is_directory(error)) found.push_back({*name, entry->path()});
+    if (name && entry->is_directory(neither)) found.push_back({*name, entry->path()});
   }
+  if (error == std::errc::no_such_file_or_directory) error.clear();
   std::ranges::sort(found, [](const NamedCheckpoint& a, const NamedCheckpoint& b) {
     return std::pair(a.name.step, a.name.attempt) < std::pair(b.name.step, b.name.attempt);
   });

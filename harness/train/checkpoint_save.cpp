@@ -29,21 +29,25 @@ template <typename Work>
 std::string failure_of(const Work& work) {
   try {
     work();
+  } catch (const fs::filesystem_error& error) {
+    return fmt::format("{}: cannot be used: {}", error.path1().string(), error.code().message());
   } catch (const std::exception& error) {
     return *error.what() == '\0' ? "unknown" : error.what();
   }
   return "";
 }
 
-// Collective. Throws on every rank what failed on one.
-void require_all(Communicator& ranks, int64_t step, const std::string& own_failure) {
+// Collective. Throws on every rank what failed on one, and `what` comes of it.
+void require_all(Communicator& ranks, const std::string& what, const std::string& own_failure) {
   const std::vector<std::string> failures = gather_texts(ranks, own_failure);
   const auto failed =
       std::ranges::find_if(failures, [](const std::string& f) { return !f.empty(); });
   if (failed == failures.end()) return;
   throw Error(ErrorKind::infrastructure,
-              fmt::format("checkpoint of step {} is not saved: rank {}: {}", step,
-                          failed - failures.begin(), *failed));
+              fmt::format("{}: rank {}: {}", what, failed - failures.begin(), *failed));
+}
+void require_all(Communicator& ranks, int64_t step, const std::string& own_failure) {
+  require_all(ranks, fmt::format("checkpoint of step {} is not saved", step), own_failure);
 }
 
 // Out of sight at once, so that what is left of it when this process ends is no checkpoint.
@@ -114,7 +118,7 @@ void CheckpointSaver::Pending::write(int rank) {
 
 CheckpointSaver::CheckpointSaver(SaveSettings settings, Communicator& ranks)
     : settings_(std::move(settings)), ranks_(ranks) {
-  require_all(ranks_, 0, failure_of([&] {
+  require_all(ranks_, "no checkpoints are saved", failure_of([&] {
                 if (ranks_.rank() != 0) return;
                 fs::create_directories(settings_.folder);
                 remove_leftovers(settings_.folder);

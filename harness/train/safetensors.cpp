@@ -173,7 +173,8 @@ int64_t write_safetensors(const std::filesystem::path& path,
 SafeTensorFile::SafeTensorFile(const std::filesystem::path& path) : path_(path) {
   std::error_code error;
   const auto file_bytes = static_cast<int64_t>(std::filesystem::file_size(path, error));
-  std::ifstream in(path, std::ios::binary);
+  std::ifstream in;
+  if (!error) in.open(path, std::ios::binary);  // a pipe has no size: to open it would wait
   if (error || !in)
     throw Error(ErrorKind::config,
                 path.string() + ": cannot be read: " +

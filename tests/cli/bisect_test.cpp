@@ -123,6 +123,13 @@ TEST_F(Bisect, RefusesInOneLineWhatItCannotRepeat) {
   EXPECT_EQ(bisect("deterministic.run_1.ledger", "fast.run_1.ledger").exit_code, 4);
   EXPECT_THAT(run_program(folder_->path(), "bisect a.ledger b.ledger --tries 0.5").err,
               HasSubstr("--tries 0.5: a whole number from 1 to 1000"));
+  const fs::path other = copied("unsaid");
+  fs::remove(folder_->path() / "unsaid/suite.yaml");
+  EXPECT_THAT(
+      run_program(folder_->path(), "bisect " + (other / "deterministic.run_1.ledger").string() +
+                                       ' ' + (other / "deterministic.run_2.ledger").string())
+          .err,
+      HasSubstr("unsaid/suite.yaml: is missing; it says how to repeat "));
 }
 
 TEST_F(Bisect, SkipsWhatThisMachineHasNoBackendFor) {
@@ -196,6 +203,7 @@ TEST_F(Bisect, WritesOverNothingThatLedgersAreReadWith) {
   const std::string suite = (run() / "suite.yaml").string(), whole = read_text(suite);
   EXPECT_THAT(refused("--json " + suite), HasSubstr("is what is read as A"));
   EXPECT_EQ(read_text(suite), whole);
+  refused("--json " + (run() / "run.lock").string());
   refused("--json " + (ledgers_ / "fast.run_1.ledger").string());
   EXPECT_THAT(refused("--output-dir " + ledgers_.string()), HasSubstr("is read as A"));
   refused("--output-dir " + (ledgers_ / "new").string());
@@ -367,6 +375,10 @@ TEST(BisectFromCheckpoint, RunsFewerStepsToTheSameOp) {
   fs::remove_all(run_folder / "checkpoints");
   const auto [far_text, far] = bisect();
   EXPECT_THAT(far_text, HasSubstr("replayed steps 0 to 7 op by op from the reset"));
+  EXPECT_THAT(far_text, HasSubstr("passed over: " + ledgers.filename().string() +
+                                  "/deterministic has no checkpoints although the suite asks for "
+                                  "one every 3 steps"));
+  EXPECT_EQ(far["replay"]["passed_over"].size(), 1U);
   EXPECT_EQ(far["replay"]["steps"], 8);
   EXPECT_EQ(far["origin"], near["origin"]);
   RunFolder::open(run_folder)

@@ -58,6 +58,34 @@ TEST_F(RestartCheckCommand, KeepsTheVerdictsBesideACaseThatFails) {
   EXPECT_EQ(json["restarts"][1]["exit_code"], 0);
 }
 
+TEST_F(RestartCheckCommand, GoesOnAfterACaseWhoseFolderIsNone) {
+  write("  - {label: bad}\n  - {label: good}\n");
+  ASSERT_EQ(check("--output-dir kept").exit_code, 0);
+  for (const auto& entry : fs::directory_iterator(folder_.path() / "kept")) {
+    if (!entry.is_directory() || entry.path().string().find(".bad.") == std::string::npos) continue;
+    fs::remove_all(entry.path());
+    std::ofstream(entry.path()) << "no folder";
+  }
+  const Outcome outcome = check("--output-dir kept --json out.json");
+  EXPECT_EQ(outcome.exit_code, 4) << outcome.err;
+  const auto json = nlohmann::json::parse(read_text(folder_.path() / "out.json"));
+  ASSERT_EQ(json["restarts"].size(), 2U);
+  EXPECT_THAT(json["restarts"][0]["error"].get<std::string>(),
+              HasSubstr("cannot be used: Not a directory"));
+  EXPECT_EQ(json["restarts"][1]["exit_code"], 0);
+}
+
+TEST_F(RestartCheckCommand, SaysWhichNumbersOfStepsWouldBeRight) {
+  write("  - {}\n");
+  const auto refused = [&](const std::string& flags) {
+    return testing::run_program(folder_.path(), "restart-check test.yaml " + flags).err;
+  };
+  for (const char* steps : {"1000000000", "2.5", "1"})
+    EXPECT_THAT(refused(std::string("--steps ") + steps),
+                HasSubstr("a whole number from 2 to 999999 would be right"));
+  EXPECT_THAT(refused("--save-at 1.5"), HasSubstr("a whole number from 1 to 3 would be right"));
+}
+
 TEST_F(RestartCheckCommand, NamesTheInjectedFaultThatExplainsTheDifference) {
   const std::string fault =
       "{kind: reorder, step: 1, op: backward/layer1/attention, tensor: dq, arm: ";

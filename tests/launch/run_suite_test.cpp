@@ -2,6 +2,9 @@
 #include "harness/launch/run_suite.h"
 
 #include <algorithm>
+#include <fstream>
+#include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -98,6 +101,27 @@ TEST_F(RunSuite, FinishedCasesAreNotRunAgain) {
   EXPECT_EQ(to_json(second.records[0]), to_json(first.records[0]));
   EXPECT_EQ(attempts(read_journal(folder.path()), suite.cases[0].id()), 1);
   EXPECT_EQ(attempts(read_journal(folder.path()), suite.cases[1].id()), 2);
+}
+
+TEST_F(RunSuite, TellsWhyACaseHasNoCheckpoints) {
+  Suite suite = tiny_suite(folder_.path(), "  - {label: a}\n");
+  suite.evidence.checkpoint_every = 1;
+  const auto told = [&](const std::string& runs, bool blocked) {
+    RunFolder folder = RunFolder::create(folder_.path() / runs, suite);
+    if (blocked) std::ofstream(folder.path() / "checkpoints") << "no folder";
+    std::vector<std::string> words;
+    RunSuiteSettings settings;
+    settings.on_not_saved = [&](const std::string& case_id, const std::string& why) {
+      words.push_back(case_id + ": " + why);
+    };
+    run(suite, folder, settings);
+    return words;
+  };
+  EXPECT_THAT(told("free", false), ::testing::IsEmpty());
+  const std::vector<std::string> words = told("blocked", true);
+  ASSERT_THAT(words, SizeIs(1));
+  EXPECT_THAT(words[0], ::testing::StartsWith(suite.cases[0].id() +
+                                              ": deterministic: no checkpoints are saved: "));
 }
 
 TEST_F(RunSuite, ABudgetThatIsSpentLeavesCasesForLater) {

@@ -6,6 +6,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "checkpoint_runs.h"
 #include "harness/train/checkpoint_manifest.h"
@@ -277,6 +278,25 @@ TEST(Case, Nan03DamageIsNamedAtLoadWithItsShard) {
       AllOf(HasSubstr("rank_00001.safetensors"), HasSubstr("tensor "), HasSubstr("is damaged")));
   EXPECT_THAT(message_of([&] { verify_checkpoint(saved.checkpoint); }),
               AllOf(HasSubstr("rank_00001.safetensors"), HasSubstr("is damaged")));
+}
+
+// To open a pipe waits for who writes it.
+TEST(Checkpoint, APipeInPlaceOfAFileIsRefusedAtOnce) {
+  const MemoryFolder folder;
+  const SavedRun saved = train_and_save(laid_out({}), deterministic(), 1, 0, folder.path());
+  const auto refusal = [&](const fs::path& file) {
+    fs::rename(file, folder.path() / "aside");
+    EXPECT_EQ(::mkfifo(file.c_str(), 0600), 0);
+    EXPECT_TRUE(list_checkpoints(folder.path()).empty());
+    const std::string message = message_of([&] { verify_checkpoint(saved.checkpoint); });
+    fs::remove(file);
+    fs::rename(folder.path() / "aside", file);
+    return message;
+  };
+  EXPECT_THAT(refusal(saved.checkpoint / kManifestName), HasSubstr("no readable manifest.json"));
+  EXPECT_THAT(refusal(saved.checkpoint / saved_file_name(0)),
+              HasSubstr("rank_00000.safetensors: cannot be read"));
+  EXPECT_EQ(message_of([&] { verify_checkpoint(saved.checkpoint); }), "");
 }
 
 // Whatever is done to a file: the bits that were saved, or a refusal.
