@@ -155,7 +155,7 @@ void ParameterStore::reset(uint64_t seed, int threads) {
   device_.synchronize();
   const std::vector<Piece> pieces = pieces_of(layout_, *this);
   std::atomic<size_t> next{0};
-  std::mutex device_mutex;  // a device takes calls from one thread at a time
+  std::mutex device_mutex;     // a device takes calls from one thread at a time
   std::exception_ptr failure;  // of whichever thread, since a helper has nobody to throw to
   const auto set_initial = [&](const Piece& piece, std::vector<float>& values) {
     values.resize(static_cast<size_t>(piece.end - piece.begin));
