@@ -96,9 +96,8 @@ class BisectCommand : public Command {
   void check_outputs(bool files) const;
   int tries() const;
   void fill(BisectReport& report, const Streams& streams) const;
-  void replay_in(const fs::path& folder, const Repeatable& a, const Repeatable& b,
-                 const ReplayStart& start, BisectReport& report, const Streams& streams,
-                 const InterruptWatch& interrupts) const;
+  void replay_both(const Repeatable& a, const Repeatable& b, const ReplaySettings& settings,
+                   const InterruptWatch& interrupts, BisectReport& report) const;
 
   std::string a_, b_, arm_, case_, json_, output_dir_;
   std::optional<double> tries_;
@@ -273,35 +272,30 @@ void BisectCommand::fill(BisectReport& report, const Streams& streams) const {
   if (!a || !b) return;
   require_possible(a->spec.planned, a->spec.mode);
   require_possible(b->spec.planned, b->spec.mode);
-  // Before signals are watched for: nobody asks for them meanwhile.
-  const ReplayStart start = start_of(*a, *b, report.recorded, first->step);
-  const InterruptWatch interrupts;
-  if (!output_dir_.empty())
-    return replay_in(output_dir_, *a, *b, start, report, streams, interrupts);
-  const ScratchFolder scratch("bisect");
-  replay_in(scratch.path(), *a, *b, start, report, streams, interrupts);
-}
-
-void BisectCommand::replay_in(const fs::path& folder, const Repeatable& a, const Repeatable& b,
-                              const ReplayStart& start, BisectReport& report,
-                              const Streams& streams, const InterruptWatch& interrupts) const {
-  const std::optional<LedgerEntry>& first = report.recorded.comparison.first;
-  if (!first) return;
   ReplaySettings settings;
-  settings.start = start;
+  // Before signals are watched for: nobody asks for them meanwhile.
+  settings.start = start_of(*a, *b, report.recorded, first->step);
   settings.steps = first->step + 1 - settings.start.step;
   settings.tries = tries();
   settings.compare = options();
   settings.scope = scope();
-  settings.folder = folder;
   settings.on_run = [&](const std::string& what) { streams.err << "dettax: " << what << '\n'; };
+  const InterruptWatch interrupts;
+  std::optional<ScratchFolder> scratch;
+  settings.folder = output_dir_.empty() ? scratch.emplace("bisect").path() : fs::path(output_dir_);
+  replay_both(*a, *b, settings, interrupts, report);
+}
+
+void BisectCommand::replay_both(const Repeatable& a, const Repeatable& b,
+                                const ReplaySettings& settings, const InterruptWatch& interrupts,
+                                BisectReport& report) const {
   report.first_step = settings.start.step;
   report.steps = settings.steps;
   report.checkpoint = settings.start.checkpoint.string();
   report.passed_over = settings.start.passed_over;
   const auto launcher_of = [&](const Suite& suite) {
     LaunchSettings launch;
-    launch.log_folder = folder;
+    launch.log_folder = settings.folder;
     launch.step_timeout_seconds = suite.measure.step_timeout_seconds;
     launch.interrupt = interrupts.descriptor();
     return make_launcher(suite.launch, launch);

@@ -83,6 +83,14 @@ std::vector<NamedFile> files_of(const ExportOptions& options) {
   return files;
 }
 
+bool lies_in(const std::string& path, const std::string& folder) {
+  namespace fs = std::filesystem;
+  std::error_code neither;
+  const fs::path inside =
+      fs::relative(fs::absolute(path, neither), fs::absolute(folder, neither), neither);
+  return !inside.empty() && *inside.begin() != "..";
+}
+
 namespace {
 
 // Whether that file is this input, or one of this folder's; many an input is a name as well.
@@ -91,8 +99,7 @@ bool is_or_lies_in(const std::string& file, const std::string& input) {
   std::error_code neither;
   if (!fs::exists(file, neither)) return false;
   if (!fs::is_directory(input, neither)) return fs::equivalent(file, input, neither);
-  const fs::path inside = fs::relative(file, input, neither);
-  return !inside.empty() && *inside.begin() != "..";
+  return lies_in(file, input);
 }
 
 // Suites, modes and the like can be read by their names and as the base of others; no command writes one.

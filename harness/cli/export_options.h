@@ -29,6 +29,8 @@ struct NamedFile {
 };
 // The files that were asked for, by their flags.
 std::vector<NamedFile> files_of(const ExportOptions& options);
+// Whether a path is that folder or leads into it, links followed; neither has to exist.
+bool lies_in(const std::string& path, const std::string& folder);
 // What a command reads (a file, or a folder with all in it) must not be overwritten by what it found, nor one of its results by another,
 // nor any configuration (a YAML file that exists): Error{usage} that names what is in the way. "-" is a file like others here.
 void require_other_files(const std::vector<NamedFile>& outputs,

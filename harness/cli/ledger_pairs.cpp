@@ -89,12 +89,8 @@ std::vector<NamedFile> files_read(const std::string& a, const std::string& b, bo
 void require_other_folder(const std::string& flag, const std::string& folder,
                           const std::vector<NamedFile>& inputs) {
   if (folder.empty()) return;
-  std::error_code neither;
-  const fs::path own = fs::weakly_canonical(fs::absolute(folder), neither);
   for (const NamedFile& input : inputs) {
-    const fs::path inside =
-        own.lexically_relative(fs::weakly_canonical(fs::absolute(input.file), neither));
-    if (!inside.empty() && *inside.begin() != "..")
+    if (lies_in(folder, input.file))
       throw Error(ErrorKind::usage, fmt::format("{} {}: lies in {}, which is read as {}; another "
                                                 "folder is needed",
                                                 flag, folder, input.file, input.what));
